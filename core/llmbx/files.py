@@ -29,6 +29,18 @@ def disk_errors(what: str) -> Iterator[None]:
         raise InfraError(f"{what} could not be written: {reason}") from error
 
 
+def free_bytes(folder: Path) -> int | None:
+    """Free bytes on the disk of `folder`, which need not exist yet; None if the disk does not say."""
+    import shutil
+
+    place = folder.absolute()
+    existing = next(path for path in (place, *place.parents) if path.is_dir())
+    try:
+        return shutil.disk_usage(existing).free
+    except OSError:
+        return None
+
+
 def user_name(uid: int) -> str:
     """The name of a user; the number if it has no name (in some containers)."""
     import pwd

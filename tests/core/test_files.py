@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from llmbx.config.install import Install
 from llmbx.errors import InfraError, UsageError
-from llmbx.files import disk_errors, write_atomic
+from llmbx.files import disk_errors, free_bytes, write_atomic
 
 
 @pytest.mark.parametrize("below", ["file", "file/inner"])
@@ -41,3 +42,19 @@ def test_a_link_a_pipe_and_a_device_stay_what_they_are(tmp_path: Path) -> None:
 def test_a_folder_in_the_place_of_a_file_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(InfraError, match="a could not be written: File exists"), disk_errors("a"):
         tmp_path.mkdir()
+
+
+def test_free_bytes_are_those_of_the_nearest_folder_and_unknown_rather_than_guessed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Path] = []
+    real = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: seen.append(path) or real._replace(free=7))
+    assert free_bytes(tmp_path / "not" / "yet") == 7
+    assert seen == [tmp_path]
+
+    def refuse(path: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(shutil, "disk_usage", refuse)
+    assert free_bytes(tmp_path) is None

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ..errors import UsageError as UsageError
     from ..errors import did_you_mean as did_you_mean
     from ..files import disk_errors as disk_errors
+    from ..files import free_bytes as free_bytes
     from ..files import write_atomic as write_atomic
     from ..hookspecs import VERSION as VERSION
     from ..launchers import detached as detached
@@ -140,6 +141,9 @@ if TYPE_CHECKING:
     from ..model.flops import Term as Term
     from ..model.flops import transformer as transformer
     from ..model.section import is_number as is_number
+    from ..phrases import format_bytes as format_bytes
+    from ..phrases import listed as listed
+    from ..phrases import plural as plural
     from ..resolve import ranks as ranks
     from ..resolve.rules import emulated_bf16 as emulated_bf16
     from ..run_files import RunFile as RunFile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..logs.lines import LIMIT
+from ..phrases import listed
 from .base import Answer, Check, Evidence
 from .work import miscounted
 
@@ -45,9 +46,7 @@ def incomplete(evidence: Evidence) -> Answer:
     for field in FIELDS:
         without = [step.number for step in steps if getattr(step, field) is None]
         if without and len(without) <= (1 - USUAL) * len(steps):
-            more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""
-            named = ", ".join(map(str, without[:NAMED]))
-            return f"steps without {field.replace('_', ' ')}, which the others have: {named}{more}"
+            return f"steps without {field.replace('_', ' ')}, which the others have: {listed(without, NAMED)}"
     if cut := miscounted(evidence):
         more = f" and {len(cut) - 1} more steps" if len(cut) > 1 else ""
         return f"the consumed samples of step {cut[0]}{more} do not fit those of the steps around it"

@@ -56,7 +56,7 @@ def _lines(workspace: Workspace) -> Iterator[Line]:
 
 def _install(workspace: Workspace) -> Line:
     from ..errors import LlmbxError
-    from .formatting import size
+    from ..phrases import format_bytes
 
     try:
         workspace.install.ensure()
@@ -65,7 +65,7 @@ def _install(workspace: Workspace) -> Line:
     import shutil
 
     free = shutil.disk_usage(workspace.install.path).free
-    return "install", workspace.install.root, OK, f"{size(free)} free ({workspace.install.origin})", None
+    return "install", workspace.install.root, OK, f"{format_bytes(free)} free ({workspace.install.origin})", None
 
 
 def _gpus() -> Line:

@@ -36,7 +36,7 @@ def text(value: Scalar) -> str:
         return UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return number(value) if is_number(value) else str(value)  # type: ignore[arg-type]
+    return number(value) if is_number(value) else str(value)
 
 
 def quantity(value: Scalar, unit: str) -> str:
@@ -49,7 +49,6 @@ def figure(item: Fact) -> str:
     """Format a figure with its unit and, if known, its interval: `5.431 s (5.42 to 5.44)`."""
     if not is_number(item.value):
         return text(item.value)
-    assert isinstance(item.value, int | float)
     value = short(item.value, item.low, item.high)
     return f"{value} {item.unit}{between(item)}"
 
@@ -62,21 +61,7 @@ def between(item: Fact) -> str:
     return f" ({low} to {high})"
 
 
-def count(how_many: int | None, things: str) -> str:
-    """Format a count: `1 rank`, `8 GPUs`. `things` is a plural that ends with s."""
-    if how_many is None:
-        return f"an unknown number of {things}"
-    return f"{how_many} {things.removesuffix('s') if how_many == 1 else things}"
-
-
 def slug(words: str) -> str:
     """A name for anchors and files: ASCII letters, digits and dashes."""
     kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in words.lower())
     return "-".join(part for part in kept.split("-") if part) or "part"
-
-
-def size(count: float) -> str:
-    """Format a number of bytes: `61 MB`, `18.2 GB`."""
-    if count < 1e9:
-        return f"{count / 1e6:.0f} MB" if count >= 1e7 else f"{count / 1e6:.1f} MB"
-    return f"{count / 1e9:.1f} GB"

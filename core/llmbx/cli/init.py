@@ -15,6 +15,7 @@ import click
 
 from .. import __version__
 from ..errors import InfraError, UsageError, one_line
+from ..files import free_bytes
 from .options import Workspace, load_workspace
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def look(workspace: Workspace) -> Site:
     return Site(
         host=socket.gethostname(),
         install=install.root,
-        free_bytes=_free_bytes(install.path),
+        free_bytes=free_bytes(install.path),
         gpus=gpus,
         tools=(*trouble, *_tools(workspace, {tool.name for tool in trouble}), *_network(workspace)),
         launcher=launcher,
@@ -165,13 +166,6 @@ def _type_of(name: str, known: Any) -> str | None:
 
     parts = re.split(r"[^a-z0-9]+", name.lower())
     return hardware.identify(name, known) or next((type_ for type_ in known if type_ in parts), None)
-
-
-def _free_bytes(folder: Path) -> int | None:
-    import shutil
-
-    existing = next((path for path in (folder, *folder.parents) if path.exists()), None)
-    return shutil.disk_usage(existing).free if existing else None
 
 
 def _scheduler(workspace: Workspace) -> tuple[str | None, Any, tuple[Tool, ...]]:

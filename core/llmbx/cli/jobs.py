@@ -13,6 +13,7 @@ import click
 
 from ..errors import UsageError, did_you_mean
 from ..model import Scalar
+from ..phrases import plural
 from .completion import RUN
 from .explicit_options import explicit_options
 from .options import install_and_plugins
@@ -104,7 +105,7 @@ def rebuild() -> None:
     began = time.monotonic()
     with _Progress() as progress:
         found = history.rebuild(install, progress)
-    click.echo(f"{found} run{'s' if found != 1 else ''} of {install.root} in {time.monotonic() - began:.1f} s")
+    click.echo(f"{plural(found, 'runs')} of {install.root} in {time.monotonic() - began:.1f} s")
 
 
 @command.command("tag")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..model import Result, RunSpec, Value
+from ..model.section import is_number
 from .streams import visible
 
 if TYPE_CHECKING:
@@ -71,9 +72,7 @@ def render(suite: str, cases: Sequence[Case]) -> str:
 def figures(members: Mapping[str, Any], units: Mapping[str, str]) -> str:
     """The known numbers among `members` as lines `name: value unit`."""
     found = [
-        f"{name}: {value:.6g} {units.get(name, '')}".rstrip()
-        for name, value in members.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        f"{name}: {value:.6g} {units.get(name, '')}".rstrip() for name, value in members.items() if is_number(value)
     ]
     return "\n".join(found)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import click
 
 from ..errors import UsageError
@@ -88,8 +86,8 @@ def _rows(workload: Workload) -> list[Row]:
                 "plugin": workload.plugin,
                 "workload": workload.name,
                 "size": size,
-                "dtypes": _unique(item for row in found for item in row.dtypes),
-                "gpu_types": _unique(item for row in found for item in row.gpu_types),
+                "dtypes": [*dict.fromkeys(item for row in found for item in row.dtypes)],
+                "gpu_types": [*dict.fromkeys(item for row in found for item in row.gpu_types)],
                 "gpus": _span([item for row in found for item in row.gpus]),
                 "aliases": list(workload.aliases),
                 "recipes": [recipe.name for recipe in workload.recipes if any(r.size == size for r in recipe.rows)],
@@ -97,10 +95,6 @@ def _rows(workload: Workload) -> list[Row]:
             }
         )
     return rows
-
-
-def _unique(items: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(items))
 
 
 def _span(texts: list[str]) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from ..catalog.hardware import how_to_set_peak
 from ..model import Reference, Result
 from ..model.result import MeasureFacts, Timing
+from ..phrases import plural
 from ..run.expectation import beside, sentence
-from .formatting import count, number
+from .formatting import number
 from .progress import clock
 
 WIDTH = 80
@@ -44,9 +45,7 @@ def render(
 def _headline(result: Result, judged: str | None) -> list[str]:
     """What was run and the verdict: status, validity of the data, stability, and against which figure."""
     w = result.workload
-    where = (
-        f"{w.gpus} x {w.gpu_type}" if w.gpu_type != "cpu" else f"CPU, {w.gpus} rank{'s' if (w.gpus or 1) > 1 else ''}"
-    )
+    where = f"{w.gpus} x {w.gpu_type}" if w.gpu_type != "cpu" else f"CPU, {plural(w.gpus, 'ranks')}"
     verdict = [_state(result)]
     if result.data_valid and result.stability.verdict is not None:
         verdict.append(result.stability.verdict)
@@ -76,7 +75,7 @@ def _measured(result: Result) -> list[str]:
     spread = f" ± {time.std:.{digits}f}" if time.std is not None else ""
     lines = _entry(
         "step time",
-        f"{time.mean:.{digits}f} s{spread} (median {time.median:.{digits}f}, {count(result.steps_measured, 'steps')}, "
+        f"{time.mean:.{digits}f} s{spread} (median {time.median:.{digits}f}, {plural(result.steps_measured, 'steps')}, "
         f"{result.window.first}-{result.window.last})",
     )
     if result.stability.verdict is not None:

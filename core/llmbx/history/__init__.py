@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError, did_you_mean
 from ..model import Scalar, Value
+from ..phrases import plural
 from ..record.folder import Run, current_user, read_run
 from . import foreign_tags
 from .columns import COLUMNS, Entry
@@ -249,7 +250,7 @@ def _hint(db: sqlite3.Connection, install: Install, text: str) -> str:
     if _LAST.fullmatch(text):
         own = count(db, Selection(own=current_user()))
         if own:
-            return f"; you have {own} run{'s' if own > 1 else ''} in {install.root}"
+            return f"; you have {plural(own, 'runs')} in {install.root}"
         return f"; no run in {install.root} is yours, see `llmbx jobs --user all`"
     near = did_you_mean(text, names)
     if near.startswith(" (did"):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ..config.install import Install, absolute, find_install
 from ..errors import LlmbxError, UsageError
 from ..files import deny_others_writing
+from ..phrases import plural
 from . import list_runs
 from .columns import COLUMNS, Entry, entry
 from .query import Selection, column
@@ -67,7 +68,7 @@ class Runs(Sequence[Entry]):
         return hash(tuple(item.run_id for item in self._entries))
 
     def __repr__(self) -> str:
-        return f"<{len(self)} run{'' if len(self) == 1 else 's'}>"
+        return f"<{plural(len(self), 'runs')}>"
 
     def rows(self) -> list[Row]:
         """One dictionary per run; `created` is a UTC datetime, `tags` a tuple."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..model import Scalar, Value
+from ..phrases import plural
 from ..run_files import RunFile, RunFolder, run_file
 
 QUERY = ("name", "driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "clocks.applications.graphics",
@@ -95,10 +96,10 @@ def shared_facts(nodes: Sequence[Node]) -> dict[str, Scalar]:
     """Combine the facts of a run's nodes: one value if all agree, else each value with its number of nodes or GPUs."""
     found: dict[str, Scalar] = {}
     for name, member in (("system", "kernel"), ("cpu", "cpu"), ("cores", "cores"), ("numa_binding", "numa")):
-        found[name] = _joined([getattr(node, member) for node in nodes], "node")
+        found[name] = _joined([getattr(node, member) for node in nodes], "nodes")
     gpus = [gpu for node in nodes for gpu in node.gpus]
     for name in FACTS:
-        found[name] = _joined([gpu.get(name) for gpu in gpus], "GPU")
+        found[name] = _joined([gpu.get(name) for gpu in gpus], "GPUs")
     counts = [len(node.gpus) for node in nodes if node.gpus]
     found["gpus_seen"] = sum(counts) if counts else None
     return {name: value for name, value in found.items() if value is not None}
@@ -114,4 +115,4 @@ def _joined(values: Sequence[Scalar], what: str) -> Scalar:
     if not known or len(set(known)) == 1:
         return known[0] if known else None
     counts = {value: known.count(value) for value in sorted(set(known), key=str)}
-    return ", ".join(f"{value} ({n} {what}{'s' if n > 1 else ''})" for value, n in counts.items())
+    return ", ".join(f"{value} ({plural(n, what)})" for value, n in counts.items())

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from ..model import Event, Measure, Step
+from ..model.section import is_number
 
 BEYOND = sys.float_info.max
 """What `real` returns for a printed number that no float can represent."""
@@ -107,7 +108,7 @@ def sensible(record: Step | Event) -> tuple[Step | Event | None, list[str]]:
 
 def sensible_measure(measure: Measure, value: object) -> float | None:
     """The value of a measure; None if it is not a number, not finite, or beyond the limits of its kind."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         return None
     low, high = MEASURE_LIMITS[measure.kind]
     return float(value) if low <= value <= high else None  # nan is not
@@ -136,7 +137,7 @@ def _event(event: Event) -> tuple[Event, list[str]]:
 
 
 def _is_odd(name: str, value: object) -> bool:
-    if value is None or isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         return False
     low, high, printed = LIMITS[name]
     if isinstance(value, float) and not math.isfinite(value):

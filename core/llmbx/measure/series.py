@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from ..model import Point, Step, Value
+from ..phrases import listed
 from . import stats
 
 MAX_POINTS = 400
@@ -157,9 +158,8 @@ def drift_words(drift: Drift) -> str:
 
 def outlier_words(found: Sequence[Outlier]) -> str:
     """The outliers in words, at most five by their numbers."""
-    named = ", ".join(f"{o.number} ({o.time_s:.4g} s, {o.ratio:.2f} x the median)" for o in found[:5])
-    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    return f"step{'s' if len(found) > 1 else ''} {named}{more}"
+    named = [f"{o.number} ({o.time_s:.4g} s, {o.ratio:.2f} x the median)" for o in found]
+    return f"step{'s' if len(found) > 1 else ''} {listed(named, 5)}"
 
 
 def level_words(levels: Levels) -> str:

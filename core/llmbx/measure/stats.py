@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 
-def mean(values: Sequence[float]) -> float | None:
-    """The arithmetic mean; None for no values, or if the sum overflows."""
+def mean(values: Iterable[float | None]) -> float | None:
+    """The arithmetic mean; None for no values, if one is None (unknown), or if the sum overflows."""
     from statistics import fmean
 
-    return _defined(fmean, values)
+    every = list(values)
+    known = [value for value in every if value is not None]
+    return _defined(fmean, known) if len(known) == len(every) else None
 
 
 def sample_std(values: Sequence[float]) -> float | None:

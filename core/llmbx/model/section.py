@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from .base import Scalar, Value
 
@@ -182,6 +182,6 @@ class Section(Value, frozen=True):
     """Charts."""
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Whether `value` is a number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -14,6 +14,7 @@ from ..errors import PluginError, did_you_mean
 from ..logs.lines import shortened
 from ..logs.printed import MEASURE_LIMITS, sensible_measure
 from ..model import Measure, Source, Step
+from ..phrases import plural
 from .validation import describe_error, describe_type
 
 D = TypeVar("D", Measure, Source)
@@ -97,7 +98,7 @@ class MeasureFaults:
         """One line for each name with values that were left out."""
         for name, text in self._first.items():
             more = self._counts[name] - 1
-            also = f" (and {more} more value{'s' if more > 1 else ''})" if more else ""
+            also = f" (and {plural(more, 'more values')})" if more else ""
             yield f"{self._owner}: {text}{also}"
 
     def _describe(self, name: str, measure: Measure | None, step: int, value: object) -> str:

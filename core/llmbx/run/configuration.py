@@ -15,6 +15,7 @@ from ..errors import InfraError, LlmbxError, PluginError, UsageError
 from ..files import write_atomic
 from ..model import FINAL, ConfigurationProgram, ExpectedConfiguration, Image, ImageRequest, Result, RunSpec, Value
 from ..model.configuration import REFUSED
+from ..phrases import listed
 from ..plugins.manager import Plugins
 from ..record.folder import Run
 from ..run_files import RunFolder
@@ -86,9 +87,9 @@ def _unstated(found: FinalConfiguration, expected: ExpectedConfiguration) -> str
     keys = [key for names in expected.facts.values() for key in names]
     odd = [key for key in keys if found.final.get(key) is not None and not _counts(found.final[key])]
     if odd:
-        return f"states no number in {_named(odd)}"
+        return f"states no number in {listed(odd, NAMED)}"
     if expected.facts and not _facts(found, expected):
-        return f"states nothing of {_named([*expected.facts])}"
+        return f"states nothing of {listed([*expected.facts], NAMED)}"
     return None
 
 
@@ -185,7 +186,7 @@ def with_evidence(result: Result, run: Run, plugins: Plugins) -> Result:
     differing = [found.key for found in not_permitted(compare_configurations(final.final, expected))]
     if not differing:
         return result
-    reason = f"the configuration differs from upstream's in {_named(differing)}"
+    reason = f"the configuration differs from upstream's in {listed(differing, NAMED)}"
     return result.replace(comparable=False, not_comparable_because=(*result.not_comparable_because, reason))
 
 
@@ -197,8 +198,3 @@ def _doubted(result: Result, warning: str) -> Result:
         warnings=(*result.warnings, warning),
     )
     return changed
-
-
-def _named(keys: list[str]) -> str:
-    more = len(keys) - NAMED
-    return ", ".join(keys[:NAMED]) + (f" and {more} more" if more > 0 else "")

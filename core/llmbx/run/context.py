@@ -13,6 +13,7 @@ from ..config.plugin_settings import current_settings
 from ..errors import LlmbxError, UsageError
 from ..launchers.base import Launcher
 from ..model import Finding, ImageRequest, RunSpec
+from ..phrases import plural
 from ..plugins.manager import Framework, Plugins
 from ..record.folder import Run
 from ..resolve.profiler_choice import replaced_profiler, usable_profiler
@@ -101,5 +102,5 @@ def admit(spec: RunSpec, found: list[Finding], force: bool) -> RunSpec:
     if force:
         return spec.replace(forced=tuple(dict.fromkeys(finding.rule for finding in errors)))
     lines = [f"  {finding.problem}; {finding.fix}" for finding in errors]
-    count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
+    count = plural(len(errors), "problems")
     raise UsageError("\n".join([f"{spec.workload} {spec.size} cannot run ({count}; --force overrides):", *lines]))

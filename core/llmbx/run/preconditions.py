@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from ..config.install import Install
+from ..files import free_bytes
 from ..model import Finding, RunSpec
 
 
@@ -18,10 +18,10 @@ def _disk_space(spec: RunSpec, install: Install) -> list[Finding]:
     facts = spec.checkpoint_facts
     if not spec.checkpoint.save or facts is None:
         return []
-    free_gb = shutil.disk_usage(_existing(install.experiments(spec.folder))).free / 1e9
-    if free_gb >= facts.size_gb:
+    free = free_bytes(install.experiments(spec.folder))
+    if free is None or free >= facts.size_gb * 1e9:
         return []
-    problem = f"the checkpoint takes about {facts.size_gb:g} GB and {install.root} has {free_gb:.0f} GB free"
+    problem = f"the checkpoint takes about {facts.size_gb:g} GB and {install.root} has {free / 1e9:.0f} GB free"
     return [Finding(rule="disk", problem=problem, fix="free space, or set LLMB_INSTALL to a larger file system")]
 
 
@@ -41,7 +41,3 @@ def _checkpoint(spec: RunSpec, install: Install) -> list[Finding]:
             Finding(rule="checkpoint", problem=problem, fix="move it there, so that every node and container sees it")
         ]
     return []
-
-
-def _existing(path: Path) -> Path:
-    return next(p for p in (path, *path.parents) if p.exists())

@@ -1,4 +1,4 @@
-"""Run child processes, follow their output line by line, and stop them on any interruption."""
+"""Run child processes, follow their output line by line, and stop them: on any interruption, or in the next call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO
 
 POLL_S = 0.25
 GRACE_S = 5.0
-"""Seconds between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL, and for which a killed process is waited for."""
 
 
 def follow(
@@ -55,6 +55,19 @@ def end_group(child: subprocess.Popen[bytes]) -> None:
             child.wait(timeout)
     if child.stdout is not None:
         child.stdout.close()
+
+
+def end_leftovers(folder: Path, word: str | None = None) -> None:
+    """Kill what a killed llmbx left running: this user's processes whose argv names `folder`, and has `word`."""
+    import psutil
+
+    for process in psutil.process_iter(["cmdline", "uids"]):
+        argv, uids = process.info["cmdline"] or (), process.info["uids"]
+        mine = uids and uids.real == os.getuid() and process.pid != os.getpid()
+        if mine and any(str(folder) in part for part in argv) and word in (None, *argv):
+            with suppress(psutil.Error):
+                process.kill()
+                process.wait(GRACE_S)
 
 
 def _pump(stream: IO[bytes], on_line: Callable[[str], None], on_tick: Callable[[], None]) -> None:

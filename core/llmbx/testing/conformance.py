@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import LlmbxError
+from ..phrases import plural
 from ..plugins.calls import PLUGIN_EXCEPTIONS, describe_error
 from ..plugins.discovery import PluginInfo
 from ..plugins.manager import Plugins, load
@@ -195,7 +196,7 @@ def _faults(subject: Subject) -> Found:
             if implementation.plugin is plugin and caller.spec is not None:
                 count += 1
                 problems += _fault(subject, caller.name, caller.spec.argnames, implementation)
-    return ("failed", problems) if problems else ("ok", [f"{count} hook{'s' * (count != 1)}"])
+    return ("failed", problems) if problems else ("ok", [plural(count, "hooks")])
 
 
 def _fault(subject: Subject, hook: str, arguments: tuple[str, ...], implementation: Any) -> list[str]:

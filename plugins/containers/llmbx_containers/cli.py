@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import InfraError, UsageError
+from llmbx.api import InfraError, UsageError, format_bytes
 from llmbx.api.verbs import RunCommand, Workspace, load_workspace, numbers, output, run_options
 
 if TYPE_CHECKING:
@@ -124,7 +124,6 @@ def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
       llmbx image prune --older-than 90
       llmbx image prune nvidia+nemo+25.04.01.sqsh
     """
-    from llmbx.api.verbs import formatting
 
     from .images.inventory import delete_leftovers, entries, leftovers, older_than, remove, select
 
@@ -140,7 +139,7 @@ def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
     if dry_run:
         return
     freed = delete_leftovers(workspace.path) + sum(remove(entry, workspace.path) for entry in chosen)
-    click.echo(f"{formatting.size(freed)} freed", err=True)
+    click.echo(f"{format_bytes(freed)} freed", err=True)
 
 
 @command.command("build", cls=RunCommand)
@@ -208,7 +207,6 @@ def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> 
     from tempfile import TemporaryDirectory
 
     from llmbx.api import disk_errors
-    from llmbx.api.verbs import formatting
 
     from .images.bundle import export as write
     from .images.inventory import entries, select
@@ -226,7 +224,7 @@ def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> 
         manifest = write(
             bundle.absolute(), chosen, install, _report, list({path.name: path for path in wheels}.values())
         )
-    click.echo(f"{bundle}  {len(manifest.members)} files, {formatting.size(bundle.stat().st_size)}")
+    click.echo(f"{bundle}  {len(manifest.members)} files, {format_bytes(bundle.stat().st_size)}")
 
 
 @command.command("import")
@@ -422,12 +420,11 @@ def _prepare_on_node(
 
 
 def _row(entry: Entry, format_: str) -> dict[str, object]:
-    from llmbx.api.verbs import formatting
 
     row = {name: getattr(entry, name) for name in (*COLUMNS, "path")}
     if format_ == "table":
         row["name"] = entry.label
-        row["size"] = None if entry.size is None else formatting.size(entry.size)
+        row["size"] = None if entry.size is None else format_bytes(entry.size)
         row["digest"] = entry.digest[:19] if entry.digest else None
     return row
 

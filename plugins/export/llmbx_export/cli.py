@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from llmbx.api import UsageError
+from llmbx.api import UsageError, plural
 from llmbx.api.verbs import completion, load_workspace, output
 
 from .choice import Chosen, Filters, choose
@@ -130,4 +130,4 @@ def _write(text: str, path: Path | None) -> None:
 
 
 def _report(written: int, folder: Path) -> None:
-    click.echo(f"{written} run{'' if written == 1 else 's'} written to {folder}", err=True)
+    click.echo(f"{plural(written, 'runs')} written to {folder}", err=True)

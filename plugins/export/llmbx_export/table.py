@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llmbx.api import is_number
 from llmbx.api.verbs import output
 
 from .measures import Row, text
@@ -17,6 +18,6 @@ def csv(rows: Sequence[Row]) -> str:
 
 
 def _plain(value: object) -> object:
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+    if value is None or is_number(value):
         return value
     return value.isoformat() if hasattr(value, "isoformat") else text(value)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llmbx.api import Figure, Finding, InfraError, RunFolder, UsageError
+from llmbx.api import Figure, Finding, InfraError, RunFolder, UsageError, plural
 
 from .analysis import read_report
-from .formatting import plural
 from .render import headline
 from .report import Report
 
@@ -33,7 +32,7 @@ def to_findings(report: Report) -> list[Finding]:
     """Return the findings of a report, the summary first. All are warnings, since none of them fails a run."""
     texts = ["; ".join(headline(report)), *report.warnings[:_MAX_LISTED]]
     if (rest := len(report.warnings) - _MAX_LISTED) > 0:
-        texts.append(f"{plural(rest, 'more warning')} in the trace")
+        texts.append(f"{plural(rest, 'more warnings')} in the trace")
     return [Finding(rule="nccl", problem=text, fix="see llmbx nccl for details", warning=True) for text in texts]
 
 

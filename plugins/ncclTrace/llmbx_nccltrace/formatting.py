@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 
-def plural(number: int, thing: str, things: str = "") -> str:
-    """Format a number with its noun: `1 line`, `2,000 lines`. `things` is an irregular plural."""
-    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
-
-
 def format_bytes(size: float | None) -> str | None:
     """Format bytes with a binary unit: `16 MiB`. None stays None."""
     if size is None:

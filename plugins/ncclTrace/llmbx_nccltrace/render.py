@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
-from .formatting import format_bytes, plural
+from llmbx.api import plural
+
+from .formatting import format_bytes
 from .report import Communicator, Operation, Report
 from .steps import usual_calls
 
@@ -28,11 +30,11 @@ class Section(NamedTuple):
 
 def headline(report: Report) -> list[str]:
     """Return the summary lines: what was read, the NCCL version, the transport and the calls per step."""
-    where = f"{plural(report.lines, 'line')} of {plural(len(report.files), 'file')}"
+    where = f"{plural(report.lines, 'lines')} of {plural(len(report.files), 'files')}"
     hosts = len({rank.host for rank in report.ranks if rank.host})
-    by = f" by {plural(len(report.ranks), 'process', 'processes')}" if report.ranks else ""
-    on = f" on {plural(hosts, 'host')}" if hosts else ""
-    lines = [f"{plural(report.calls, 'call')}{by}{on} in {where}"]
+    by = f" by {plural(len(report.ranks), 'processes', 'process')}" if report.ranks else ""
+    on = f" on {plural(hosts, 'hosts')}" if hosts else ""
+    lines = [f"{plural(report.calls, 'calls')}{by}{on} in {where}"]
     if report.versions:
         lines.append(", ".join(report.versions))
     if report.transport:
@@ -40,7 +42,7 @@ def headline(report: Report) -> list[str]:
         lines.append(f"transport: {report.transport.verdict}" + (f" ({shown})" if shown else ""))
     usual = usual_calls(report.steps or ())
     if report.steps and usual is not None:
-        lines.append(f"{plural(len(report.steps), 'step')}, median {plural(usual, 'call')} per step")
+        lines.append(f"{plural(len(report.steps), 'steps')}, median {plural(usual, 'calls')} per step")
     return lines
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from llmbx.api import plural
+
 from . import aggregate, communicators, steps, transport
 from .counts import MAX_SIZES, LogCounts
 from .definitions import DATATYPES
-from .formatting import plural
 from .report import Lag, Problem, Report
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _lags(lagging: Sequence[Lag]) -> list[str]:
         f"{_communicator(lag)}, a peer made {lag.peers:,}: check this rank if the run hangs"
         for lag in lagging[:_MAX_LISTED]
     ]
-    return warnings + _more(len(lagging), "lagging rank")
+    return warnings + _more(len(lagging), "lagging ranks")
 
 
 def _communicator(lag: Lag) -> str:
@@ -72,7 +73,7 @@ def _problems(errors: Sequence[Problem]) -> list[str]:
         f"{_rank(e.rank, e.host, e.pid)}: {e.text}" + (f" ({e.times:,} times)" if e.times > 1 else "")
         for e in errors[:_MAX_LISTED]
     ]
-    return warnings + _more(len(errors), "error")
+    return warnings + _more(len(errors), "errors")
 
 
 def _rank(rank: int | None, host: str | None, pid: int | None) -> str:
@@ -82,9 +83,9 @@ def _rank(rank: int | None, host: str | None, pid: int | None) -> str:
     return f"rank {rank}" + (f" ({where})" if where else "")
 
 
-def _more(count: int, thing: str) -> list[str]:
+def _more(count: int, things: str) -> list[str]:
     rest = count - _MAX_LISTED
-    return [f"{plural(rest, f'more {thing}')}: see --format json"] if rest > 0 else []
+    return [f"{plural(rest, f'more {things}')}: see --format json"] if rest > 0 else []
 
 
 def _coverage(counts: LogCounts) -> list[str]:
@@ -93,19 +94,19 @@ def _coverage(counts: LogCounts) -> list[str]:
     if not counts.calls:
         warnings.append("no collectives in the log: NCCL_DEBUG_SUBSYS must include COLL (or ALL)")
     if cut := counts.cut.total():
-        warnings.append(f"{plural(cut, 'call')} not counted: the line was truncated or interleaved with other output")
+        warnings.append(f"{plural(cut, 'calls')} not counted: the line was truncated or interleaved with other output")
     if counts.long_lines:
-        warnings.append(f"{plural(counts.long_lines, 'line')} skipped: the line is too long")
+        warnings.append(f"{plural(counts.long_lines, 'lines')} skipped: the line is too long")
     if counts.cut_lines:
-        warnings.append(f"{plural(counts.cut_lines, 'line')} cut after 64 KiB")
+        warnings.append(f"{plural(counts.cut_lines, 'lines')} cut after 64 KiB")
     if strange := sorted({d for _, d, _, _ in counts.sizes if d >= len(DATATYPES)}):
         warnings.append(f"data type {', '.join(map(str, strange))} is unknown: the size of its messages is not counted")
     if folded := sum(n for (_, _, _, count), n in counts.sizes.items() if count is None):
-        warnings.append(f"{plural(folded, 'call')} beyond the first {MAX_SIZES:,} distinct sizes: their count is null")
+        warnings.append(f"{plural(folded, 'calls')} beyond the first {MAX_SIZES:,} distinct sizes: their count is null")
     if counts.framework_lines_dropped:
         warnings.append(
-            f"{plural(counts.framework_lines_dropped, 'line')} of the framework skipped: later steps are missing"
+            f"{plural(counts.framework_lines_dropped, 'lines')} of the framework skipped: later steps are missing"
         )
     if counts.errors_dropped:
-        warnings.append(f"{plural(counts.errors_dropped, 'further error')} skipped")
+        warnings.append(f"{plural(counts.errors_dropped, 'further errors')} skipped")
     return warnings

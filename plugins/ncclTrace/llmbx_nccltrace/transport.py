@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from llmbx.api import listed, plural
+
 from .communicators import parse_process
 from .counts import LogCounts
-from .formatting import plural
 from .report import Transport
 
 _OFI = re.compile(r"libfabric|\bofi\b|\baws\b", re.IGNORECASE)
@@ -58,15 +59,15 @@ def hosts_of(counts: LogCounts, what: str) -> list[str]:
 
 
 def _evidence(counts: LogCounts) -> list[str]:
-    lines = [f"via {kind}: {plural(n, 'connection')}" for kind, n in sorted(counts.channels.items())]
-    lines += [f"Using network {name}: {plural(n, 'line')}" for name, n in sorted(_fact(counts, "network").items())]
+    lines = [f"via {kind}: {plural(n, 'connections')}" for kind, n in sorted(counts.channels.items())]
+    lines += [f"Using network {name}: {plural(n, 'lines')}" for name, n in sorted(_fact(counts, "network").items())]
     providers = sorted(_fact(counts, "provider").items())
-    lines += [f"NET/OFI Selected Provider is {name}: {plural(n, 'line')}" for name, n in providers]
+    lines += [f"NET/OFI Selected Provider is {name}: {plural(n, 'lines')}" for name, n in providers]
     devices = Counter[str]()
     for text, n in _fact(counts, "devices").items():
         devices[text.strip().removesuffix("[RO]").strip()] += n
-    lines += [f"NET/IB : Using {text}: {plural(n, 'line')}" for text, n in devices.most_common(4)]
-    lines += [f"{text}: {plural(n, 'line')}" for text, n in _fact(counts, "no_ib").items()]
+    lines += [f"NET/IB : Using {text}: {plural(n, 'lines')}" for text, n in devices.most_common(4)]
+    lines += [f"{text}: {plural(n, 'lines')}" for text, n in _fact(counts, "no_ib").items()]
     return lines
 
 
@@ -80,14 +81,14 @@ def warnings(counts: LogCounts, found: Transport | None) -> list[str]:
     shared = counts.channels["SHM"]
     if shared:
         problems.append(
-            f"host memory (SHM) is used for {plural(shared, 'connection')} inside a node on "
+            f"host memory (SHM) is used for {plural(shared, 'connections')} inside a node on "
             f"{_join(hosts_of(counts, 'SHM'))}: no peer-to-peer access between GPUs"
         )
     direct = sum(n for kind, n in counts.channels.items() if kind.startswith("NET/") and kind.endswith("/GDRDMA"))
     copied = sum(n for kind, n in counts.channels.items() if kind.startswith("NET/")) - direct
     if found.verdict != "Socket" and copied:
         problems.append(
-            f"no GPUDirect RDMA on {copied:,} of {plural(copied + direct, 'network connection')}: data is copied "
+            f"no GPUDirect RDMA on {copied:,} of {plural(copied + direct, 'network connections')}: data is copied "
             "through host memory"
         )
     return problems
@@ -96,11 +97,10 @@ def warnings(counts: LogCounts, found: Transport | None) -> list[str]:
 def _sockets(counts: LogCounts) -> str:
     count = sum(n for kind, n in counts.channels.items() if kind.startswith("NET/Socket"))
     where = _join(hosts_of(counts, "NET/Socket") or hosts_of(counts, "network Socket"))
-    what = f"TCP is used for {plural(count, 'network connection')}" if count else "NCCL selected TCP sockets"
+    what = f"TCP is used for {plural(count, 'network connections')}" if count else "NCCL selected TCP sockets"
     reason = f" ({next(iter(_fact(counts, 'no_ib')))})" if _fact(counts, "no_ib") else ""
     return f"fallback to sockets: {what} on {where}{reason}; InfiniBand, RoCE or EFA would be many times faster"
 
 
-def _join(names: list[str], most: int = 6) -> str:
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "") if names else "unknown host"
+def _join(names: list[str]) -> str:
+    return listed(names, 6) or "unknown host"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -38,17 +38,11 @@ def figures_of_analysis(analysis: Analysis) -> list[Figure]:
         ranks_of.setdefault(step.step, []).append(step)
     found = []
     for name, member in PARTS:
-        values = [_mean(getattr(step, member) for step in ranks) for ranks in ranks_of.values()]
+        values = [stats.mean(getattr(step, member) for step in ranks) for ranks in ranks_of.values()]
         known = [value for value in values if value is not None]
         if known and len(known) == len(values):
             found.append(Figure(name=name, unit="s", values=tuple(known), step_s=_duration(analysis.steps)))
     return found
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    every = list(values)
-    known = [value for value in every if value is not None]
-    return stats.mean(known) if len(known) == len(every) else None
 
 
 def _duration(steps: Sequence[Step]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Check, Evidence, RunFolder, Section
+from llmbx.api import Check, Evidence, RunFolder, Section, listed
 
 LISTED = 8
 """Files that the report names; a large job has one for each rank."""
@@ -46,6 +46,4 @@ def section(name: str, title: str, run_dir: Path, patterns: Sequence[str], viewe
     files = profiles(run_dir, patterns)
     if not files:
         return []
-    more = f" and {len(files) - LISTED} more" if len(files) > LISTED else ""
-    named = ", ".join(files[:LISTED])
-    return [Section(name=name, title=title, text=(f"Open with {viewers}: {named}{more}, in {run_dir}.",))]
+    return [Section(name=name, title=title, text=(f"Open with {viewers}: {listed(files, LISTED)}, in {run_dir}.",))]

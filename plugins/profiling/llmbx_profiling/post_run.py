@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.api import Finding, LlmbxError, RunFile, RunFolder, Section
+from llmbx.api import Finding, LlmbxError, RunFile, RunFolder, Section, format_bytes
 
 from . import nsys_tools
 from .analysis import sources
@@ -17,7 +17,6 @@ from .names import FOLDER
 from .nsys_wrap import TOOL
 from .nvtx_package import nvtx_problem
 from .settings import tool_environ
-from .sizes import format_bytes
 
 if TYPE_CHECKING:
     from llmbx.api import Evidence

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
-from llmbx.api import Finding, Obstacle, RunSpec
+from llmbx.api import Finding, Obstacle, RunSpec, format_bytes, free_bytes, plural
 from llmbx.api import ranks as rank_lists
 
 from . import nsys_tools
 from .host_nsys import HOST_RUNTIMES
 from .nsys_wrap import TOOL
 from .settings import VARIABLE
-from .sizes import estimate, format_bytes, free_space
+from .sizes import estimate
 
 MIN_PARALLEL_VERSION = (2023, 4)
 """Oldest version of nsys tested to profile several programs on one machine at the same time. Sessions of 2022.4 share a
@@ -32,9 +33,9 @@ def _size(spec: RunSpec) -> list[Finding]:
     if spec.profile is None or spec.profile.tool != TOOL:
         return []
     files, size = estimate(spec)
-    free = free_space(spec.install)
-    count = "1 file" if files == 1 else f"{files} files"
-    estimated = f"the profile will be {count} of about {format_bytes(size / files)}, {format_bytes(size)} in all"
+    free = free_bytes(Path(spec.install)) if spec.install else None
+    shares = f"{plural(files, 'files')} of about {format_bytes(size / files)}"
+    estimated = f"the profile will be {shares}, {format_bytes(size)} in all"
     if free is None:
         return [
             Finding(

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from pathlib import Path
-
 from llmbx.api import RunSpec, ranks
 
 from .settings import samples_gpus
@@ -46,26 +42,3 @@ def estimate(spec: RunSpec) -> tuple[int, int]:
     if samples_gpus(spec):
         total += len({rank // spec.gpus_per_node for rank in chosen}) * steps * SECONDS * METRICS
     return len(chosen), int(total)
-
-
-def free_space(path: str | None) -> int | None:
-    """Return the free bytes on the disk of `path`, which need not exist yet; None if unknown."""
-    if path is None:
-        return None
-    here = Path(path).absolute()
-    for folder in (here, *here.parents):
-        if folder.is_dir():
-            try:
-                return shutil.disk_usage(os.fspath(folder)).free
-            except OSError:
-                return None
-    return None
-
-
-def format_bytes(size: float) -> str:
-    """Format bytes with a decimal unit: 612 kB, 1.5 GB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from llmbx.api import InfraError, RunSpec, Unreachable, UsageError
+from llmbx.api import InfraError, RunSpec, Unreachable, UsageError, plural
 
 from .commands import call
 from .settings import sbatch_options, srun_options
@@ -109,13 +109,13 @@ def _check(allocation: Allocation, spec: RunSpec, hosts: list[str]) -> None:
     if len(hosts) < spec.nodes:
         fewer = len(hosts) < len(allocation.hosts)
         available = f"{len(hosts)} of {len(allocation.hosts)} after nodelist and exclude" if fewer else f"{len(hosts)}"
-        raise UsageError(f"the run needs {_count(spec.nodes, 'node')}, but {allocation} has {available}: {larger}")
+        raise UsageError(f"the run needs {plural(spec.nodes, 'nodes')}, but {allocation} has {available}: {larger}")
     if spec.gpu_type == "cpu" or allocation.gpus is None:
         return
     here = allocation.gpus // len(allocation.hosts)
     if here < spec.gpus_per_node:
         raise UsageError(
-            f"the run needs {_count(spec.gpus_per_node, 'GPU')} per node, but {allocation} has {here}: {larger}"
+            f"the run needs {plural(spec.gpus_per_node, 'GPUs')} per node, but {allocation} has {here}: {larger}"
         )
 
 
@@ -129,7 +129,3 @@ def check_cpus(allocation: Allocation, ranks: int, spec: RunSpec) -> None:
             f"the run's {ranks} ranks need {needed} CPUs, but {allocation} has {allocation.cpus}: allocate with "
             f"--ntasks-per-node={-(-ranks // max(1, spec.nodes))} or --exclusive"
         )
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

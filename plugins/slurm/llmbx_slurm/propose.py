@@ -6,7 +6,7 @@ import getpass
 import re
 from collections.abc import Iterable
 
-from llmbx.api import InfraError, Proposal, Scalar, Value
+from llmbx.api import InfraError, Proposal, Scalar, Value, plural
 
 from .commands import call
 
@@ -31,7 +31,7 @@ class Partition(Value, frozen=True):
         """In a few words, for a comment."""
         gpus = f" with {self.gpus} {self.gpu_name or 'GPUs'}" if self.gpus else ""
         limit = "" if self.limit in ("", "infinite") else f", at most {self.limit}"
-        return f"{self.name}: {self.nodes} node{'s' if self.nodes != 1 else ''}{gpus}{limit}"
+        return f"{self.name}: {plural(self.nodes, 'nodes')}{gpus}{limit}"
 
 
 def propose() -> Proposal:

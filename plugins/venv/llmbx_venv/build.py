@@ -6,9 +6,8 @@ import errno
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from llmbx.api import Environment, InfraError, Progress, UsageError, children, environments, locks
@@ -67,7 +66,7 @@ class _Builder:
         verified.require_files(self.environment, self.paths.label, self.interpreter.minor)
         for line in needs.require(self.environment, self.paths.label, self.interpreter.path, os.environ):
             self.progress(line)
-        _end_leftovers(self.paths.folder)
+        children.end_leftovers(self.paths.folder, "pip")  # a leftover `uv pip install` would write into the folder
         self._make_venv()
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir()
@@ -279,19 +278,6 @@ def _megabytes(environment: Environment, builds: Builds) -> tuple[int | None, in
     """Download size and disk usage in MB with the chosen builds; None if the lock does not have them."""
     sized = (build for build, _ in builds.values() if build in environment.variant_mb)
     return sizes.megabytes(environment, next(sized, ""))
-
-
-def _end_leftovers(folder: Path) -> None:
-    """Kill the uv of a killed build, which would write into the same folder."""
-    import psutil
-
-    for process in psutil.process_iter(["cmdline", "uids"]):
-        argv, uids = process.info["cmdline"] or [], process.info["uids"]
-        if "pip" in argv and uids and uids.real == os.getuid() and any(str(folder) in part for part in argv):
-            with suppress(psutil.Error):
-                process.kill()
-                while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                    time.sleep(0.05)
 
 
 def _raise_if_full(text: str, paths: store.EnvironmentPaths) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from llmbx.model import ModelShape, Parallelism, ProfileSpec, RunSpec
 from llmbx_profiling.pre_run import findings
-from llmbx_profiling.sizes import BASE, estimate, format_bytes, free_space
+from llmbx_profiling.sizes import BASE, estimate
 
 MakeSpec = Callable[..., RunSpec]
 SHAPE = ModelShape(
@@ -67,21 +67,9 @@ def test_the_size_is_reported_and_a_full_disk_is_an_error(
     assert not finding.warning and "1.0 GB are free" in finding.problem and "--ranks" in finding.fix
 
 
-def test_free_space_is_unknown_rather_than_guessed(tmp_path: Path) -> None:
-    assert free_space(None) is None
-    assert (free_space(str(tmp_path)) or 0) > 0
-
-
 def test_gated_tokenizers_are_a_warning(make_spec: MakeSpec, tmp_path: Path) -> None:
     spec = cluster(make_spec, gated_tokenizer="meta-llama/Llama-3.1-405B")
     assert "--keep-secrets" in findings(spec)[-1].fix
     assert spec.profile is not None
     kept = spec.replace(secrets=("HF_TOKEN",), profile=spec.profile.replace(keep_secrets=True))
     assert "the profiles will contain HF_TOKEN" in findings(kept)[-1].problem
-
-
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (999, "999 B"), (130_000, "130 kB"), (1_530_000_000, "1.5 GB"), (25e12, "25.0 TB")]
-)
-def test_sizes_are_readable(size: float, text: str) -> None:
-    assert format_bytes(size) == text

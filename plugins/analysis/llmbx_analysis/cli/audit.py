@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from llmbx.api import is_number, plural
 from llmbx.api.verbs import output
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def _print(found: Audit, format_: str) -> None:
         click.echo(output.to_csv(lines(found), COLUMNS), nl=False)
     else:
         _tables(found)
-        parts = ((found.disputed, "cell"), (found.rows, "configuration row"), (found.examples, "worked example"))
-        disputed = ", ".join(f"{len(items)} {what}{'' if len(items) == 1 else 's'}" for items, what in parts)
+        parts = ((found.disputed, "cells"), (found.rows, "configuration rows"), (found.examples, "worked examples"))
+        disputed = ", ".join(plural(len(items), things) for items, things in parts)
         click.echo(f"{found.cells} cells recomputed; disputed: {disputed}", err=True)
 
 
@@ -114,7 +115,7 @@ def _short(item: Any) -> dict[str, Any]:
 
 def _figure(field: str, value: Any) -> str:
     """Format a figure for the table: MFU in percent, large numbers without decimals."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
+    if not is_number(value):
         return output.cell(value)
     if field == "mfu":
         return f"{100 * value:.2f} %"

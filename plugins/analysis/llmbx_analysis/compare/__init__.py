@@ -48,7 +48,7 @@ def compare_runs(
     If the runs are not comparable, the result has no figures, unless `force` is set; it never has another verdict then.
     """
     profiles = gate is not None and gate.of_profiles
-    reasons = _unique([reason for one in a for other in b for reason in between_runs(one, other, profiles)])
+    reasons = tuple(dict.fromkeys(why for one in a for other in b for why in between_runs(one, other, profiles)))
     reasons = (*reasons, *(gate.reasons if gate is not None else ()))
     figures = force or not reasons
     change = _change(a, b, level) if gate is None else gate.change if figures else None
@@ -77,7 +77,7 @@ def compare_published(
     comparable with it, the result has no figures, unless `force` is set.
     """
     assert reference.step_time_s is not None
-    reasons = _unique([reason for run in runs for reason in against_published(run, reference)])
+    reasons = tuple(dict.fromkeys(why for run in runs for why in against_published(run, reference)))
     figures = force or not reasons
     rounding = reference.step_time_rounding_s or 0.0
     figure = intervals.rounded(reference.step_time_s, rounding, level)
@@ -162,7 +162,3 @@ def _differences(a: Sequence[Measured], b: Sequence[Measured]) -> tuple[Differen
     records = differences(a[-1].record, b[-1].record, (machines_of(a), machines_of(b)))
     found = [*records, *configuration_differences(a[-1].run, b[-1].run)]
     return tuple(sorted(found, key=lambda d: (-d.weight, d.what)))
-
-
-def _unique(found: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(found))

@@ -144,9 +144,7 @@ def _row(run: Measured, name: str) -> str:
 
 
 def _mean(side: Sequence[Measured], name: str) -> float | None:
-    values = [value(run, name) for run in side]
-    known = [found for found in values if found is not None]
-    return stats.mean(known) if len(known) == len(values) else None
+    return stats.mean(value(run, name) for run in side)
 
 
 def _reasons(name: str, a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[str]:

@@ -25,7 +25,9 @@ FIGURES: tuple[tuple[str, str, Better, Callable[[Result], float | None]], ...] =
 def run_metrics(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     """The metrics of two sides: the means over their runs. None if a run of the side lacks the value."""
     found = [
-        metric(name, unit, better, _mean([read(run.result) for run in a]), _mean([read(run.result) for run in b]))
+        metric(
+            name, unit, better, stats.mean([read(run.result) for run in a]), stats.mean([read(run.result) for run in b])
+        )
         for name, unit, better, read in FIGURES
     ]
     return [*(m for m in found if m.a is not None or m.b is not None), *_compute(a, b)]
@@ -39,15 +41,15 @@ def published_metrics(reference: Reference, runs: Sequence[Measured]) -> list[Me
         "days_per_1t_tokens": reference.days_per_1t_tokens,
     }
     found = [
-        metric(name, unit, better, known[name], _mean([read(run.result) for run in runs]))
+        metric(name, unit, better, known[name], stats.mean([read(run.result) for run in runs]))
         for name, unit, better, read in FIGURES
         if known.get(name) is not None
     ]
     if reference.tflops_per_gpu is not None:
-        measured = _mean([in_convention(run.result, reference.convention, "tflops_per_gpu") for run in runs])
+        measured = stats.mean([in_convention(run.result, reference.convention, "tflops_per_gpu") for run in runs])
         found.append(metric("tflops_per_gpu", "TFLOP/s", "higher", reference.tflops_per_gpu, measured))
     if reference.mfu is not None:
-        measured = _mean([_by_peak_of(run.result, reference) for run in runs])
+        measured = stats.mean([_by_peak_of(run.result, reference) for run in runs])
         notes = (_conversion(runs, reference), _peaks(runs, reference))
         note = "; ".join(note for note in notes if note) or None
         found.append(metric("mfu", "%", "higher", 100 * reference.mfu, _percent(measured), note))
@@ -104,8 +106,8 @@ def _compute(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     convention = a[-1].result.mfu.convention
     if convention is None:
         return []
-    tflops = [_mean([in_convention(run.result, convention, "tflops_per_gpu") for run in side]) for side in (a, b)]
-    mfu = [_percent(_mean([in_convention(run.result, convention, "mfu") for run in side])) for side in (a, b)]
+    tflops = [stats.mean([in_convention(run.result, convention, "tflops_per_gpu") for run in side]) for side in (a, b)]
+    mfu = [_percent(stats.mean([in_convention(run.result, convention, "mfu") for run in side])) for side in (a, b)]
     notes = _notes([run.result for run in (*a, *b)], convention)
     if any(figure is None for figure in mfu) and notes[0]:
         notes[0] = f"not {notes[0]}: the FLOPs per sample are unknown"
@@ -137,8 +139,3 @@ def _conversion(runs: Sequence[Measured], reference: Reference) -> str | None:
 
 def _percent(value: float | None) -> float | None:
     return None if value is None else 100 * value
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return stats.mean(known) if len(known) == len(values) else None

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from llmbx.api import Reference, Result, RunSpec, Section, Step, Value
+from llmbx.api import Reference, Result, RunSpec, Section, Step, Value, plural
 from llmbx.api import nodes as node_facts
 from llmbx.api.verbs import Run, formatting
 from llmbx.api.verbs import RunRecord as Record
@@ -129,7 +129,7 @@ def title(spec: RunSpec) -> str:
     """Workload, size, dtype and scale: `grok1 314b fp8, 128 × gb200`."""
     where = f"{spec.gpus} × {spec.gpu_type}"
     if spec.gpu_type == "cpu":
-        where = f"CPU, {spec.gpus} rank{'s' if spec.gpus > 1 else ''}"
+        where = f"CPU, {plural(spec.gpus, 'ranks')}"
     return f"{spec.workload} {spec.size} {spec.dtype}, {where}"
 
 

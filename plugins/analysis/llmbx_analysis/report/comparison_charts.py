@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import Axis, Chart, Point, Rule, Series, stats
+from llmbx.api import Axis, Chart, Point, Rule, Series, plural, stats
 from llmbx.api.verbs import formatting
 from llmbx.api.verbs import series as step_series
 
@@ -71,7 +71,7 @@ def _means(sides: Sides) -> Chart | None:
         x=Axis(title="run", unit="number"),
         y=Axis(title="mean step time", unit="s"),
         series=tuple(series),
-        summary="; ".join(f"{name}: {formatting.count(len(runs), 'runs')}" for name, runs in sides) + ".",
+        summary="; ".join(f"{name}: {plural(len(runs), 'runs')}" for name, runs in sides) + ".",
         formula="mean of the measured steps of the run; the oldest run of a side is 1",
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from llmbx.api import Fact, Result, formulas, hardware, stats
+from llmbx.api import Fact, Result, formulas, hardware, plural, stats
 from llmbx.api.verbs import formatting, intervals
 
 from ..compare.measured import step_time, times
@@ -120,7 +120,7 @@ def _rates(results: Sequence[Result], time: intervals.Interval) -> list[Fact]:
              formula=f"{product} / step time {formatting.number(time.mean)} s",
              **_value_or(rate, last.tokens_per_s)),
         Fact(name=f"throughput per {each}", unit=f"tokens/s/{each}",
-               formula=f"throughput / {formatting.count(w.gpus, each + 's')}", note=note,
+               formula=f"throughput / {plural(w.gpus, each + 's')}", note=note,
                **_value_or(per, last.tokens_per_s_per_gpu)),
     ]  # fmt: skip
 
@@ -128,7 +128,7 @@ def _rates(results: Sequence[Result], time: intervals.Interval) -> list[Fact]:
 def _tflops(results: Sequence[Result], time: intervals.Interval) -> Fact:
     last = results[-1]
     name, unit = "compute per GPU" if last.workload.gpu_type != "cpu" else "compute per rank", "TFLOP/s"
-    value = _mean(results, lambda r: r.tflops_per_gpu.mean)
+    value = stats.mean(r.tflops_per_gpu.mean for r in results)
     if last.tflops_per_gpu.source == "log":
         return Fact(name=name, value=value, unit=unit, formula="mean of the values in the log over the window")
     if value is None:
@@ -173,7 +173,7 @@ def _flops_formula(result: Result, time: intervals.Interval | None) -> str:
     sample = f"{flops:.4g} FLOPs per sample" if flops else "model FLOPs per sample"
     seconds = f"{formatting.number(time.mean)} s" if time is not None else "step time"
     each = "ranks" if w.gpu_type == "cpu" else "GPUs"
-    return f"{sample} × global batch size {w.global_batch_size} / ({seconds} × {formatting.count(w.gpus, each)})"
+    return f"{sample} × global batch size {w.global_batch_size} / ({seconds} × {plural(w.gpus, each)})"
 
 
 def _days(results: Sequence[Result], time: intervals.Interval) -> Fact:
@@ -265,8 +265,3 @@ def _per_time(amount: float | None, time: intervals.Interval) -> dict[str, Any] 
 
 def _value_or(known: dict[str, Any] | None, otherwise: float | None) -> dict[str, Any]:
     return known if known is not None else {"value": otherwise}
-
-
-def _mean(results: Sequence[Result], read: Callable[[Result], float | None]) -> float | None:
-    known = [read(result) for result in results]
-    return None if any(value is None for value in known) else stats.mean([v for v in known if v is not None])

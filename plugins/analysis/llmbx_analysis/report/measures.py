@@ -24,7 +24,7 @@ def measure_facts(runs: Sequence[Measured]) -> Iterator[Fact]:
         if known.kind == "count":
             formula = f"sum of {title} / sum of the step times, over {over}"
             yield _fact(f"{title} per second", f"{known.unit}/s", formula, runs, name)
-            mean = _mean([found.mean if (found := run.result.measures.get(name)) else None for run in runs])
+            mean = stats.mean([found.mean if (found := run.result.measures.get(name)) else None for run in runs])
             yield Fact(name=f"{title} per step", value=mean, unit=known.unit, formula=f"mean over {over}")
         else:
             yield _fact(title, known.unit, f"mean over {over}", runs, name)
@@ -47,8 +47,3 @@ def _fact(title: str, unit: str, formula: str, runs: Sequence[Measured], name: s
 
 def _names(runs: Sequence[Measured]) -> list[str]:
     return [*dict.fromkeys(name for run in runs for name in run.result.measures)]
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
-    return stats.mean(known) if known and len(known) == len(values) else None

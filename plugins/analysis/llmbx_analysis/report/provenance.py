@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from llmbx.api import Column, RunSpec, Scalar, Section, Table, nodes, secrets
+from llmbx.api import Column, RunSpec, Scalar, Section, Table, is_number, nodes, secrets
 from llmbx.api.verbs import RunRecord as Record
 from llmbx.api.verbs import formatting as wording
 
@@ -124,7 +124,7 @@ def _singular(unit: str) -> str:
 
 def _plain(value: Scalar) -> str:
     """Format a setting. Numbers are not rounded."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else wording.text(value)
+    return str(value) if is_number(value) else wording.text(value)
 
 
 def _origin(spec: RunSpec, name: str) -> str:

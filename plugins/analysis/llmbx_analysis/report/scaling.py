@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from llmbx.api import Fact, Point, Reference, Value
+from llmbx.api import Fact, Point, Reference, Value, plural
 from llmbx.api.verbs import formatting, intervals
 
 from ..compare.measured import step_time
@@ -65,7 +65,7 @@ class Family(Value, frozen=True):
     @property
     def at_base(self) -> str:
         """The number of GPUs of the base."""
-        return formatting.count(self.base.gpus, self.each)
+        return plural(self.base.gpus, self.each)
 
     @property
     def best(self) -> tuple[Scale, ...]:
@@ -100,7 +100,7 @@ class Family(Value, frozen=True):
         last = self.best[-1]
         value, low, high = efficiency(self.base, last)
         return Fact(
-            name=f"efficiency at {formatting.count(last.gpus, self.each)}", value=value, unit="%", low=low, high=high,
+            name=f"efficiency at {plural(last.gpus, self.each)}", value=value, unit="%", low=low, high=high,
             formula=self.formula, of="95 % interval, from both step times" if low is not None else None,
             note=f"{self.mode} scaling, relative to {self.at_base}",
         )  # fmt: skip
@@ -122,7 +122,7 @@ class Family(Value, frozen=True):
             return f"{self.of}: only one scale has valid data, so the efficiency is unknown."
         value = formatting.figure(known).replace("(", "(95 % interval ").replace(")", " %)")
         kind = "Scaling" if self.mode == "mixed" else f"{self.mode.capitalize()} scaling"
-        where = formatting.count(self.best[-1].gpus, self.each)
+        where = plural(self.best[-1].gpus, self.each)
         return f"{kind} of {self.of}: the efficiency at {where} is {value}, relative to {self.at_base}."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import Axis, Chart, Column, Point, Rule, Scalar, Section, Series, Table
+from llmbx.api import Axis, Chart, Column, Point, Rule, Scalar, Section, Series, Table, plural
 from llmbx.api.verbs import formatting
 
 from .cells import Cell
@@ -40,7 +40,7 @@ def _mode(family: Family) -> str:
     base, one = family.base, family.each.removesuffix("s")
     per = formatting.number(base.samples / base.gpus)
     return MODES[family.mode].format(
-        each=family.each, one=one, samples=formatting.count(base.samples, "samples"),
+        each=family.each, one=one, samples=plural(base.samples, "samples"),
         per=f"{per} {'sample' if per == '1' else 'samples'}",
     )  # fmt: skip
 
@@ -60,7 +60,7 @@ def _efficiency(family: Family, suffix: str) -> Chart:
         y=Axis(title="efficiency", unit="%", zero=True),
         series=(Series(name="measured", points=_with_band(points)),),
         rules=(Rule(name="ideal 100 %", y=100.0), *_failures(family)),
-        summary=f"{family.of}: the efficiency at {formatting.count(last[0].gpus, family.each)} is {last[1]:.1f} %"
+        summary=f"{family.of}: the efficiency at {plural(last[0].gpus, family.each)} is {last[1]:.1f} %"
         f"{_missing(family)}.",
         formula=family.formula,
     )

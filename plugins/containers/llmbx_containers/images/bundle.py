@@ -14,8 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from llmbx.api import InfraError, Progress, UsageError, Value, archives, disk_errors
-from llmbx.api.verbs import formatting
+from llmbx.api import InfraError, Progress, UsageError, Value, archives, disk_errors, format_bytes
 
 from .inventory import Entry
 from .lockfile import Locked, read_lock
@@ -75,7 +74,7 @@ def export(
         with tarfile.open(temporary, "w", dereference=True) as archive:  # an import accepts no links
             _add_bytes(archive, MANIFEST, msgspec.json.encode(manifest))
             for (path, _, _), member in zip(files, members, strict=True):
-                progress(f"{bundle.name}: adding {member.path} ({formatting.size(member.size)})")
+                progress(f"{bundle.name}: adding {member.path} ({format_bytes(member.size)})")
                 archive.add(path, member.path)
         temporary.replace(bundle)
     return manifest

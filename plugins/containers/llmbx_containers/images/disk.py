@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from llmbx.api import InfraError
-from llmbx.api.verbs import formatting
+from llmbx.api import InfraError, format_bytes, free_bytes
 
 UNPACKED = 2.5
 """Ratio of unpacked to compressed layer size (gzip; measured: 2.8 for Python and its standard library)."""
@@ -22,13 +20,10 @@ def needed_bytes(layers: int, packed_again: bool) -> int:
 
 def require_space(folder: Path, needed: int, what: str) -> None:
     """Raise `InfraError` if the disk of `folder` has less than `needed` bytes free; `what` names the image."""
-    place = folder
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    if free < needed:
+    free = free_bytes(folder)
+    if free is not None and free < needed:
         raise InfraError(
-            f"{what}: the import needs about {formatting.size(needed)} in {folder}, "
-            f"but only {formatting.size(free)} are free: "
+            f"{what}: the import needs about {format_bytes(needed)} in {folder}, "
+            f"but only {format_bytes(free)} are free: "
             f"free some space (`llmbx image prune`) or set LLMB_INSTALL to a folder on another disk"
         )

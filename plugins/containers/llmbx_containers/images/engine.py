@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.api import Image, ImageRequest, InfraError, Progress, UsageError, disk_errors, settings_of
+from llmbx.api import Image, ImageRequest, InfraError, Progress, UsageError, disk_errors, format_bytes, settings_of
 
 from ..naming import is_file, parse_reference
 from ..runtimes.container import BUILT, require_importable
 from ..settings import ContainerSettings
 from .lockfile import STORE, check_locked, read_lock, remember
 from .stamps import Stamp, current_stamp, with_identity, write_stamp
-from .tool import Command, FileTool, end_leftovers, run_import
+from .tool import Command, FileTool, run_import
 
 if TYPE_CHECKING:
     from .registry import RemoteImage
@@ -156,14 +156,13 @@ def _import(wanted: FileRequest) -> Stamp:
 
 def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = None) -> Stamp:
     """Have the tool write the file under a temporary name, then verify, stamp and rename it."""
-    from llmbx.api.verbs import formatting
 
     from .transient import retry
     from .verify import require_intact, sha256_of_new
 
     settings = settings_of(wanted.request, ContainerSettings)
     deadline = time.monotonic() + settings.image_timeout_s
-    much = f" ({formatting.size(remote.layer_bytes)} to download)" if remote and remote.layer_bytes else ""
+    much = f" ({format_bytes(remote.layer_bytes)} to download)" if remote and remote.layer_bytes else ""
     wanted.progress(f"{wanted.title}: importing {wanted.source or wanted.key}{much} with {wanted.tool.name}")
     with _scratch(wanted.path) as scratch:
         output = scratch / f"image{wanted.tool.suffix}"
@@ -182,7 +181,7 @@ def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = N
         # while a file without a stamp would lose its digest.
         write_stamp(stamp, wanted.install)
         output.replace(wanted.path)
-    wanted.progress(f"{wanted.title}: ready, {formatting.size(stamp.size)}, {stamp.proof}")
+    wanted.progress(f"{wanted.title}: ready, {format_bytes(stamp.size)}, {stamp.proof}")
     written: Stamp = stamp
     return written
 
@@ -247,8 +246,10 @@ def _locked(wanted: FileRequest) -> Iterator[None]:
 @contextmanager
 def _scratch(target: Path) -> Iterator[Path]:
     """A temporary folder beside `target` for one import. Folders of killed imports are deleted as well."""
+    from llmbx.api import children
+
     for leftover in target.parent.glob(f".{target.name}.partial-*"):
-        end_leftovers(leftover)
+        children.end_leftovers(leftover)
         shutil.rmtree(leftover, ignore_errors=True)
     folder = target.with_name(f".{target.name}.partial-{platform.node()}-{os.getpid()}")
     folder.mkdir()

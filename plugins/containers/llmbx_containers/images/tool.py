@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
-from llmbx.api import InfraError, Progress, UsageError, Value, decode, toml_file
+from llmbx.api import InfraError, Progress, UsageError, Value, decode, format_bytes, toml_file
 
 from ..naming import Reference
 from .transient import TransientError, is_transient
@@ -131,19 +129,6 @@ def _package_versions(output: str) -> dict[str, str]:
         return {}
 
 
-def end_leftovers(folder: Path) -> None:
-    """Kill processes that a killed import left running: those of this user whose command line contains `folder`."""
-    import psutil
-
-    for process in psutil.process_iter(["cmdline", "uids"]):
-        uids = process.info["uids"]
-        mine = uids and uids.real == os.getuid() and process.pid != os.getpid()
-        if mine and any(str(folder) in part for part in process.info["cmdline"] or ()):
-            with suppress(psutil.Error):
-                process.send_signal(signal.SIGKILL)
-                process.wait(5)
-
-
 class _Clock:
     """Reports the progress of an import periodically, and aborts it at its deadline."""
 
@@ -160,11 +145,9 @@ class _Clock:
             spent = f"{now - self.began:.0f} s"
             raise InfraError(f"{self.title}: timed out after {spent}; set {TIMEOUT} to allow more time")
         if now - self.output >= REPORT_S:
-            from llmbx.api.verbs import formatting
-
             self.output = now
             written = self.free - self._free()
-            much = f", about {formatting.size(written)} written" if written > 0 else ""
+            much = f", about {format_bytes(written)} written" if written > 0 else ""
             self.progress(f"{self.title}: {now - self.began:.0f} s{much}")
 
     def _free(self) -> int:

@@ -18,8 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from llmbx.api import InfraError, Progress, UsageError, archives, decode, disk_errors, toml_file
-from llmbx.api.verbs import formatting
+from llmbx.api import InfraError, Progress, UsageError, archives, decode, disk_errors, format_bytes, toml_file
 
 from .bundle import DOCKER, MANIFEST, PACKAGES, TOKENIZERS, WHEELS, Manifest, Member
 from .disk import require_space
@@ -136,7 +135,7 @@ def _write_members(
         if not _is_imported(member.path):
             progress(f"{bundle.name}: skipping {member.path}: only hub/ is imported from .cache/huggingface")
             continue
-        progress(f"{bundle.name}: importing {member.path} ({formatting.size(member.size)})")
+        progress(f"{bundle.name}: importing {member.path} ({format_bytes(member.size)})")
         temporary = scratch / f"{number}-{PurePosixPath(member.path).name[-100:]}"
         _copy(file, place, temporary, member, bundle)
         if problem := _problem(member.path, temporary):

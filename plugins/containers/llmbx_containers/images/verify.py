@@ -14,8 +14,7 @@ import tarfile
 import time
 from pathlib import Path
 
-from llmbx.api import InfraError, Progress
-from llmbx.api.verbs import formatting
+from llmbx.api import InfraError, Progress, format_bytes
 
 _SQUASHFS_HEAD = 96
 _SIF_HEAD = 128
@@ -53,7 +52,7 @@ def sha256_file(path: Path, progress: Progress) -> str:
             read += len(chunk)
             if time.monotonic() - reported_at >= _REPORT_S:
                 reported_at = time.monotonic()
-                progress(f"checking {path.name}: {formatting.size(read)} of {formatting.size(total)}")
+                progress(f"checking {path.name}: {format_bytes(read)} of {format_bytes(total)}")
     return f"sha256:{hashed.hexdigest()}"
 
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.api import Image, ImageRequest, InfraError, UsageError, disk_errors, settings_of
+from llmbx.api import Image, ImageRequest, InfraError, UsageError, disk_errors, format_bytes, settings_of
 
 from ..images.lockfile import STORE, check_locked, read_lock, remember
 from ..images.stamps import Stamp, current_stamp, read_stamp, with_identity, write_stamp
@@ -79,7 +79,6 @@ def _fetch(reference: Reference, request: ImageRequest, install: Path, progress:
 
 def _pull(reference: Reference, request: ImageRequest, install: Path, progress: Progress) -> Stored:
     """Look up the digest in the registry, check it, and have the daemon pull exactly that digest."""
-    from llmbx.api.verbs import formatting
 
     from ..images.registry import look_up_pinned
     from ..images.transient import retry
@@ -89,7 +88,7 @@ def _pull(reference: Reference, request: ImageRequest, install: Path, progress: 
     pinned = None if request.accept_change else request.digest
     remote = retry(lambda: look_up_pinned(reference, pinned, bounds), title, bounds, deadline, progress)
     _check_digest(request, install, name, remote.digest)
-    much = f" ({formatting.size(remote.layer_bytes)} to download)" if remote.layer_bytes else ""
+    much = f" ({format_bytes(remote.layer_bytes)} to download)" if remote.layer_bytes else ""
     _require_space(remote.layer_bytes, title)
     progress(f"{title}: pulling{much} with docker")
     retry(

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmbx.api import InfraError, Value
+from llmbx.api import InfraError, Value, format_bytes
 
 if TYPE_CHECKING:
     import docker
@@ -136,7 +136,6 @@ class PullProgress:
 
     def feed(self, message: dict[str, Any]) -> None:
         """Process one message of the daemon's pull stream."""
-        from llmbx.api.verbs import formatting
 
         detail = message.get("progressDetail") or {}
         if message.get("status") == "Downloading" and "current" in detail:
@@ -144,7 +143,7 @@ class PullProgress:
         if time.monotonic() - self._reported_at >= _REPORT_S and self._layers:
             self._reported_at = time.monotonic()
             current, total = (sum(pair[i] for pair in self._layers.values()) for i in (0, 1))
-            self._progress(f"docker pull: {formatting.size(current)} of {formatting.size(total)}")
+            self._progress(f"docker pull: {format_bytes(current)} of {format_bytes(total)}")
 
 
 def _connect(timeout_s: float) -> docker.DockerClient:

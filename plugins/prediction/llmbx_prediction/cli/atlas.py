@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import UsageError
+from llmbx.api import UsageError, plural
 from llmbx.api.verbs import completion, load_workspace, output
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def add(file: Path, name: str | None) -> None:
     workspace = load_workspace()
     workspace.install.ensure()
     path, count = own.add(workspace.install.path, file, name or file.stem)
-    click.echo(f"{count} row{'' if count == 1 else 's'} in {path}")
+    click.echo(f"{plural(count, 'rows')} in {path}")
 
 
 @command.command("remove")

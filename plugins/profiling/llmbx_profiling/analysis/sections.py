@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llmbx.api import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table, stats
+from llmbx.api import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table, plural, stats
 from llmbx.api.verbs import series as step_series
 
 from .model import Analysis, Step
@@ -40,7 +40,7 @@ def section(analysis: Analysis) -> Section:
 
 def _sentences(analysis: Analysis) -> list[str]:
     ranks, files = len(analysis.ranks), len(analysis.files)
-    found = [f"{ranks} rank{'s' if ranks != 1 else ''} in {files} file{'s' if files != 1 else ''}."]
+    found = [f"{plural(ranks, 'ranks')} in {plural(files, 'files')}."]
     if analysis.stragglers is not None:
         s = analysis.stragglers
         unmatched = f"; {s.unmatched} could not be matched" if s.unmatched else ""
@@ -102,7 +102,10 @@ def _chart(name: str, title: str, x: Axis, groups: Sequence[tuple[int, list[Step
         return None
     shares = [*SHARES, ("all", lambda step: step.duration_s)]
     series = tuple(
-        Series(name=words, points=step_series.thinned([Point(x=key, y=_mean(steps, read)) for key, steps in groups]))
+        Series(
+            name=words,
+            points=step_series.thinned([Point(x=key, y=_ms(stats.mean(map(read, steps)))) for key, steps in groups]),
+        )
         for words, read in shares
     )
     known = tuple(one for one in series if any(point.y is not None for point in one.points))
@@ -116,13 +119,6 @@ def _chart(name: str, title: str, x: Axis, groups: Sequence[tuple[int, list[Step
         summary=f"Step time by GPU activity, {how}." if gpus else f"Step time on the CPU, {how}.",
         formula=f"{how}, {UNION}" if gpus else f"{how} of the lengths of the step ranges",
     )
-
-
-def _mean(steps: Sequence[Step], read: Read) -> float | None:
-    values = [read(step) for step in steps]
-    known = [value for value in values if value is not None]
-    mean = stats.mean(known) if len(known) == len(values) else None
-    return None if mean is None else 1e3 * mean
 
 
 def _tables(analysis: Analysis) -> list[Table]:

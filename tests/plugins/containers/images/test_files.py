@@ -143,5 +143,5 @@ def test_a_lock_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_room_is_demanded_before_an_import(tmp_path: Path) -> None:
     disk.require_space(tmp_path / "not" / "there" / "yet", 1, "image x")
-    with pytest.raises(InfraError, match=r"image x: the import needs about 1000000\.0 GB in .* are free"):
+    with pytest.raises(InfraError, match=r"image x: the import needs about 1000\.0 TB in .* are free"):
         disk.require_space(tmp_path, 10**15, "image x")

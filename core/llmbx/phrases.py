@@ -1,0 +1,27 @@
+"""Phrases of messages: counts, sizes and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def plural(number: int | None, things: str, thing: str = "") -> str:
+    """A count: `1 line`, `2,000 lines`. `thing` is the singular of `things`, if it has more than an s less."""
+    if number is None:
+        return f"an unknown number of {things}"
+    return f"{number:,} {(thing or things.removesuffix('s')) if number == 1 else things}"
+
+
+def format_bytes(size: float) -> str:
+    """A number of bytes with a decimal unit: `612 kB`, `61 MB`, `18.2 GB`."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB" if size < 1000 else f"{size / 1000:.1f} TB"
+
+
+def listed(names: Sequence[object], most: int) -> str:
+    """The first `most` names, and how many more there are: `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {more:,} more" if more > 0 else "")
