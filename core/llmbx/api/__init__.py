@@ -144,6 +144,7 @@ if TYPE_CHECKING:
     from ..phrases import format_bytes as format_bytes
     from ..phrases import listed as listed
     from ..phrases import plural as plural
+    from ..plugins.lazy_hooks import lazy_hooks as lazy_hooks
     from ..resolve import ranks as ranks
     from ..resolve.rules import emulated_bf16 as emulated_bf16
     from ..run_files import RunFile as RunFile

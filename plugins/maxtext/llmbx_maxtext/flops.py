@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import Flops, ModelShape, transformer
+from llmbx.api import Flops, ModelShape, RunSpec, transformer
 
 FORMULA = "S(12Lh²(1+g/a+S/h)+18Lfhk+6LhE+6Vh), version 1"
 """S tokens, L layers, hidden size h, g query groups, a heads, FFN size f, k of E experts per token, vocabulary size V.
@@ -10,6 +10,11 @@ FORMULA = "S(12Lh²(1+g/a+S/h)+18Lfhk+6LhE+6Vh), version 1"
 The recipe, and MaxText until 2025-07, use the full convention (the whole attention matrix), newer MaxText the causal
 one. 6LhE is the router of a mixture of experts, which MaxText counts; a dense model has no router.
 """
+
+
+def of_run(spec: RunSpec) -> Flops:
+    """Return the FLOPs of one sample of the run's model."""
+    return compute(spec.model)
 
 
 def compute(model: ModelShape) -> Flops:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def format_bytes(size: float | None) -> str | None:
+def binary_bytes(size: float | None) -> str | None:
     """Format bytes with a binary unit: `16 MiB`. None stays None."""
     if size is None:
         return None

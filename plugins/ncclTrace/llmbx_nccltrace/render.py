@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from llmbx.api import plural
 
-from .formatting import format_bytes
+from .formatting import binary_bytes
 from .report import Communicator, Operation, Report
 from .steps import usual_calls
 
@@ -49,17 +49,17 @@ def headline(report: Report) -> list[str]:
 def sections(report: Report, top: int) -> Iterator[Section]:
     """Yield the tables, each with at most `top` rows; the title of a truncated table has the total."""
     totals = [
-        {"op": t.op, "calls": t.calls, "messages": format_bytes(t.message_bytes), "bus": format_bytes(t.bus_bytes)}
+        {"op": t.op, "calls": t.calls, "messages": binary_bytes(t.message_bytes), "bus": binary_bytes(t.bus_bytes)}
         for t in report.totals
     ]
     yield Section("operations", ("op", "calls", "messages", "bus"), totals)
     yield _limit("calls by size", OPERATIONS, [_operation(row) for row in report.operations], top)
     bars = [
         {
-            "from": format_bytes(b.from_bytes),
-            "below": format_bytes(b.to_bytes),
+            "from": binary_bytes(b.from_bytes),
+            "below": binary_bytes(b.to_bytes),
             "calls": b.calls,
-            "messages": format_bytes(b.message_bytes),
+            "messages": binary_bytes(b.message_bytes),
         }
         for b in report.sizes
     ]
@@ -71,18 +71,18 @@ def sections(report: Report, top: int) -> Iterator[Section]:
         top,
     )
     choices = [
-        {**asdict(c), "from_bytes": format_bytes(c.from_bytes), "to_bytes": format_bytes(c.to_bytes)}
+        {**asdict(c), "from_bytes": binary_bytes(c.from_bytes), "to_bytes": binary_bytes(c.to_bytes)}
         for c in report.tuning or ()
     ]
     yield _limit(
         "algorithms and protocols", ("op", "algorithm", "protocol", "calls", "from_bytes", "to_bytes"), choices, top
     )
-    steps = [{"step": s.step, "calls": s.calls, "messages": format_bytes(s.message_bytes)} for s in report.steps or ()]
+    steps = [{"step": s.step, "calls": s.calls, "messages": binary_bytes(s.message_bytes)} for s in report.steps or ()]
     yield _limit("steps", ("step", "calls", "messages"), steps, top)
 
 
 def _operation(row: Operation) -> Row:
-    return {**asdict(row), "message_bytes": format_bytes(row.message_bytes)}
+    return {**asdict(row), "message_bytes": binary_bytes(row.message_bytes)}
 
 
 def _limit(title: str, columns: tuple[str, ...], rows: Sequence[Row], top: int) -> Section:
@@ -100,7 +100,7 @@ def _group_communicators(report: Report) -> list[Row]:
             "ranks": ranks,
             "communicators": len(comms),
             "calls": calls,
-            "messages": format_bytes(sum(Counter({c.id: c.message_bytes for c in comms}).values()) // len(comms)),
+            "messages": binary_bytes(sum(Counter({c.id: c.message_bytes for c in comms}).values()) // len(comms)),
             "operations": ", ".join(f"{op} {n:,}" for op, n in operations),
         }
         for (ranks, calls, operations), comms in grouped.items()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from llmbx.api import Flops, ModelShape, layerwise, transformer
+from llmbx.api import Flops, ModelShape, RunSpec, layerwise, transformer
 
 FORMULA = "S(12Lh²(1+g/a+S/h)+18Lfhk+6Vh), version 1"
 """S tokens, L layers, hidden size h, g query groups, a heads, FFN size f, k experts per token, vocabulary size V.
 
 The Llama 3.1 recipe on NeMo 2 uses the full convention (the whole attention matrix), the Grok-1 recipe the causal one.
 """
+
+
+def of_run(spec: RunSpec) -> Flops:
+    """Return the FLOPs of one sample of the run's model."""
+    return compute(spec.model)
 
 
 def compute(model: ModelShape) -> Flops:
