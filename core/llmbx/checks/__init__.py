@@ -24,7 +24,8 @@ GROUPS: dict[str, tuple[Check, ...]] = {
 
 
 def run_checks(evidence: Evidence, own: Sequence[Check] = ()) -> tuple[CheckOutcome, ...]:
-    """The checks that found something or were not possible. A log without a step has only files to check.
+    """The checks that found something or were not possible. A log without a step has only files to check,
+    and in one whose lines are out of order nothing else can be checked.
 
     `own` are those of plugins, after the others.
     """
@@ -34,7 +35,9 @@ def run_checks(evidence: Evidence, own: Sequence[Check] = ()) -> tuple[CheckOutc
 
 
 def _applies(check: Check, evidence: Evidence) -> bool:
-    return evidence.run_dir is not None if check.reads_files else bool(evidence.steps)
+    if check.reads_files:
+        return evidence.run_dir is not None
+    return check is timing.ORDER if evidence.out_of_order else bool(evidence.steps)
 
 
 def _outcomes(check: Check, answer: Answer) -> Iterator[CheckOutcome]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal
 
 from ..launchers.nodes import Node
-from ..logs.order import LogOrder
 from ..measure.figures import Figures
 from ..model import Event, Finding, Prints, RunSpec, Step, Value
 
@@ -99,8 +98,8 @@ class Evidence(Value, frozen=True):
     """Product names of the GPUs that the first rank saw."""
     nodes: tuple[Node, ...] = ()
     """What each node recorded: `host`, `kernel`, `cpu`, `cores`, `numa`, and the facts of each GPU in `gpus`."""
-    order: LogOrder = "printed"
-    """How the steps were ordered: "printed" is the order of the log."""
+    out_of_order: str | None = None
+    """The first two lines of steps that are out of order (`lines 12 and 60`). Of such a log nothing else is checked."""
     configured: dict[str, int] = {}
     """Facts that the framework's final configuration states (`layers`, `sequence_length` …), by name."""
     lasted_s: float | None = None

@@ -19,8 +19,6 @@ BEFORE = "the training did not reach its end; its cause is already known"
 NOT_ANNOUNCED = "the log does not announce its last step, or does not have it"
 """The same for a log without a run, of which no cause is known."""
 
-DISORDER = NotPossible(reason="the lines are not in their order")
-
 
 def last_line(evidence: Evidence) -> Answer:
     """The framework's last line is missing."""
@@ -28,8 +26,6 @@ def last_line(evidence: Evidence) -> Answer:
         return NotPossible(reason="the format has no last line")
     if not evidence.ended_well:
         return _not_ended(evidence)
-    if evidence.order == "mixed":
-        return DISORDER
     if any(event.kind == FINISHED for event in evidence.events):
         return None
     return "the framework's last line is missing: it was ended before it had finished"
@@ -39,8 +35,6 @@ def crash(evidence: Evidence) -> Answer:
     """A failure after the last step."""
     if not evidence.ended_well:
         return _not_ended(evidence)
-    if evidence.order != "printed":
-        return DISORDER
     found = _first(evidence.after, CRASHES)
     return f"after the last step: {_line(found)}" if found else None
 
@@ -51,8 +45,7 @@ def failure_inside(evidence: Evidence) -> Answer:
     found = _first(inside, BROKEN)
     if found is None or (evidence.spec is not None and not evidence.ended_well):
         return None  # of a run that did not reach its end, the cause is already known
-    where = "before the last step" if evidence.order == "printed" else "somewhere"
-    return f"the log has a failure {where}: {_line(found)}"
+    return f"the log has a failure before the last step: {_line(found)}"
 
 
 def _not_ended(evidence: Evidence) -> NotPossible:

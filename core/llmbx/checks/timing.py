@@ -122,18 +122,9 @@ def measured_twice(evidence: Evidence) -> Answer:
     return f"the log has {name} of step {steps[0]} twice, with different values{more}; the last one is used"
 
 
-def in_order(evidence: Evidence) -> Answer:
-    """The lines are out of order, and the steps were sorted by their numbers."""
-    if evidence.order != "sorted":
-        return None
-    return "the lines of the steps are not in their order; the steps were sorted by their numbers"
-
-
-def mixed(evidence: Evidence) -> Answer:
-    """The lines are out of order, and the numbers of the steps repeat."""
-    if evidence.order != "mixed":
-        return None
-    return "the lines of the steps are not in their order and their numbers repeat: nothing can be measured"
+def order(evidence: Evidence) -> Answer:
+    """The lines of the steps are out of order."""
+    return f"out of order, {evidence.out_of_order}" if evidence.out_of_order else None
 
 
 def restarted(evidence: Evidence) -> Answer:
@@ -147,7 +138,7 @@ def restarted(evidence: Evidence) -> Answer:
 
 def several_trainings(evidence: Evidence) -> Answer:
     """A log without a run has several trainings."""
-    if evidence.spec is not None or evidence.order != "printed":
+    if evidence.spec is not None:
         return None
     count = _restarts(evidence)
     return f"the log has {count + 1} trainings, one after the other; the last one is measured" if count else None
@@ -313,6 +304,13 @@ def _printed(steps: Sequence[Step]) -> dict[int, tuple[float, float]]:
     return {number: (stamp, stamp + width) for number, stamp in stamps.items()}
 
 
+ORDER = Check(
+    "out-of-order", "The order of the steps' lines and their numbers.",
+    "The log was reversed, shuffled or joined from parts in the wrong order, or a step's number is damaged.",
+    "Look at these lines; parse the original log.", "invalid", order,
+)  # fmt: skip
+"""The only check of a log that is out of order."""
+
 CHECKS = (
     Check(
         "over-peak", "The MFU of the window.", "More than 100 % of the peak is impossible: the times are wrong, or the "
@@ -349,17 +347,7 @@ CHECKS = (
         "Two trainings write into one log, or the ranks train by themselves.",
         "Check the launcher's world size, and whether the folder is used twice.", "invalid", two_writers,
     ),
-    Check(
-        "lines-mixed", "The order of the steps' lines and their numbers.",
-        "The log was reversed, shuffled or put together from several logs, and a number stands for several steps.",
-        "Parse the original log, or each of the logs alone.", "invalid", mixed,
-    ),
-    Check(
-        "lines-sorted", "The order of the steps' lines and their numbers.",
-        "The log was reversed, shuffled or put together from parts of one training. Each line has its number, so the "
-        "figures are right; what stands beside the steps cannot be assigned to them.",
-        "Parse the original log.", "warning", in_order,
-    ),
+    ORDER,
     Check(
         "restarted", "Lines that a training prints only when it starts, and falling step numbers.",
         "The figures mix a cold start, or the run lost its first half.", "Find out what ended the first training.",

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ..checks import GROUPS, first, run_checks, texts
 from ..checks.base import OWN_CHECK
+from ..checks.timing import ORDER
 from ..errors import InfraError, LlmbxError
 from ..logs.find import LogFile, sniff
 from ..logs.parser import LogFormat, LogParser
@@ -114,11 +115,16 @@ class Row(Value, frozen=True):
         return self.status in (SUCCESS, LATE)
 
     @property
+    def out_of_order(self) -> bool:
+        """Whether the steps' lines are out of order, so that no window has a figure."""
+        return any(found.check == ORDER.id for found in self.checks)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Findings that leave the measurement valid, one line each."""
         found = [line for kind in ("failed", "not comparable", "warning") for line in texts(self.checks, kind)]
         found += self.notes if self.valid else ()
-        if not self.steps_measured and self.steps_seen and self.window_reason is not None:
+        if not self.steps_measured and self.steps_seen and self.window_reason is not None and not self.out_of_order:
             hint = "" if self.window_policy in ("auto", "last") else "; try --window auto"
             found.append(f"nothing was measured in the window {self.window_policy}: {self.window_reason}{hint}")
         unstable = self.stability.warning

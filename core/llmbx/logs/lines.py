@@ -124,6 +124,21 @@ def read_lines(path: Path | RunFile, chunk: int = CHUNK, reader: LineReader | No
     yield from reader.close()
 
 
+def line_number(path: Path | RunFile, count: int) -> int:
+    """The number of the line of the file that has its clean line number `count`. Raises `OSError`.
+
+    Lines are counted as `sed -n` does: at LF only, and with empty ones.
+    """
+    reader, number = LineReader(), 1
+    with path.open("rb") as file:
+        while part := file.readline(CHUNK):
+            count -= len(reader.feed(part))
+            if count <= 0:
+                break
+            number += part.endswith(b"\n")
+    return number
+
+
 def shortened(text: str, most: int = 60) -> str:
     """A text of a log for one line of a message: no control characters, cut after `most` characters."""
     clean = "".join(c if c.isprintable() else "?" for c in text[: most + 1])

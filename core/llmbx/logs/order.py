@@ -1,68 +1,97 @@
-"""Notice a log whose steps are not printed in their order: reversed, shuffled, or put together from parts."""
+"""Notice a log whose step lines are out of order: reversed, shuffled, joined wrongly, or with a damaged number.
+
+A training that restarts prints steps again that it has printed before, or starts from its first one. The step numbers
+of a log out of order fall without such a reason.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
-
-LogOrder = Literal["printed", "sorted", "mixed"]
-"""How the steps of a log were ordered: `printed` in their order (restarts of the training included), `sorted` by their
-numbers, or `mixed`: out of order, and the numbers cannot tell which step belongs to which training."""
+from typing import NamedTuple
 
 CERTAIN = 2
-"""Number of falls to unseen numbers that no restart explains. A single one may be a restart to a step whose line was
-lost; then only numbers without a gap show that the log is one training's."""
+"""Number of falls to new numbers that no training explains: one may be a restart whose checkpoint was lost."""
 
 LATE = 0.1
 """Share of the steps that must be late inside one attempt: a process that lags behind prints lost lines of others."""
 
 
-class Order:
-    """Collects the evidence. A restart falls back to a number that was printed before; a log out of order does not."""
+class Place(NamedTuple):
+    """The first line of a step in its attempt; lines count from 1, and 0 is an unknown one."""
 
-    def __init__(self) -> None:
-        self._before: set[int] = set()
-        self._highest: int | None = None
-        self._falls = self._falls_at_start = self._late = 0
-        self._repeated = False
-        self._begun: Literal["by number", "by line"] | None = None
+    number: int
+    line: int = 0
 
-    def begin(self, numbers: Iterable[int], by_number: bool) -> None:
-        """A new attempt begins after one with these step numbers, either because the number of a step fell
-        (`by_number`), or with a line that a training prints only when it starts.
-        """
-        self._before.update(numbers)
-        self._begun = "by number" if by_number else "by line"
 
-    def step(self, number: int) -> None:
-        """The first line of this step in its attempt was read."""
-        if number in self._before:
-            self._repeated = True
-        elif self._highest is not None and number < self._highest - 1:
-            self._late += self._begun is None
-            self._falls += self._begun == "by number"
-            self._falls_at_start += self._begun == "by line"
-        self._highest = number if self._begun or self._highest is None else max(self._highest, number)
-        self._begun = None
+class Attempt(NamedTuple):
+    """The steps of one attempt in the order of the log.
 
-    def forget(self, highest: int) -> None:
-        """The last step's number was damaged; `highest` is the one before it."""
-        self._highest = highest
+    `by_number` is whether the attempt was noticed by a step number that fell, and not by a line printed at startup.
+    """
 
-    def decide(self, numbers: Iterable[int]) -> LogOrder:
-        """The order of the log, if the last attempt has these numbers.
+    by_number: bool
+    steps: list[Place]
 
-        A training that starts again from its first step falls to unseen numbers, too, if it was resumed before. But its
-        numbers then repeat, or leave a gap: without either the log has one training's parts in the wrong order.
-        """
-        if not self._falls + self._falls_at_start + self._late:
-            return "printed"
-        every = sorted(self._before.union(numbers))
-        distances = {after - before for before, after in pairwise(every)}
-        parts = self._falls + self._falls_at_start
-        if parts and len(distances) == 1 and not self._repeated:
-            return "sorted"
-        if self._falls < CERTAIN and self._late < max(CERTAIN, LATE * len(every)):
-            return "printed"
-        return "mixed" if self._repeated else "sorted"
+    @property
+    def numbers(self) -> set[int]:
+        """The numbers of its steps."""
+        return {step.number for step in self.steps}
+
+
+Fall = tuple[Place, Place]
+"""The step before the numbers fell, and the step that they fell to."""
+
+
+def misplaced(attempts: Sequence[Attempt]) -> Fall | None:
+    """The first two lines of steps that are out of order; None if no line is."""
+    printed = [attempt for attempt in attempts if attempt.steps]
+    return _late(printed) or _unexplained(printed) or _swapped(printed)
+
+
+def _late(attempts: Sequence[Attempt]) -> Fall | None:
+    """The first of many steps that follow one with a higher number in the same attempt.
+
+    A step that is one lower is another process's.
+    """
+    late: list[Fall] = []
+    for attempt in attempts:
+        highest = attempt.steps[0]
+        for step in attempt.steps:
+            if step.number < highest.number - 1:
+                late.append((highest, step))
+            highest = max(highest, step)
+    enough = max(CERTAIN, LATE * sum(len(attempt.steps) for attempt in attempts))
+    return late[0] if len(late) >= enough else None
+
+
+def _unexplained(attempts: Sequence[Attempt]) -> Fall | None:
+    """The first fall of the numbers that is no restart of the training."""
+    fresh: list[Fall] = []
+    before: set[int] = set()
+    for earlier, attempt in pairwise(attempts):
+        before |= earlier.numbers
+        fall = (max(earlier.steps), attempt.steps[0])
+        if not attempt.by_number:
+            continue
+        if _is_wrong_number(attempt, fall):
+            return fall
+        if before.isdisjoint(attempt.numbers):
+            fresh.append(fall)
+            if min(before) < attempt.steps[0].number < max(before):
+                return fall
+    return fresh[0] if len(fresh) >= CERTAIN else None
+
+
+def _is_wrong_number(attempt: Attempt, fall: Fall) -> bool:
+    """Whether the numbers fell at one step only: the next one continues those before the fall."""
+    return len(attempt.steps) > 1 and attempt.steps[1].number > fall[0].number
+
+
+def _swapped(attempts: Sequence[Attempt]) -> Fall | None:
+    """The first fall in a log that has every step of one training once: its parts were joined in the wrong order."""
+    falls = [(max(earlier.steps), later.steps[0]) for earlier, later in pairwise(attempts)]
+    falls = [fall for fall in falls if fall[1].number < fall[0].number]
+    numbers = sorted(step.number for attempt in attempts for step in attempt.steps)
+    distances = {after - before for before, after in pairwise(numbers)}
+    return falls[0] if falls and len(distances) == 1 and 0 not in distances else None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from ..checks.base import Damage
 from ..logs.lines import LineReader, read_lines
 from ..logs.parser import LogParser
-from ..logs.sources.files import Reads, SourceFile, SourceFiles, Take, as_lines, pieces
+from ..logs.sources.files import Reads, SourceFile, SourceFiles, as_lines, pieces
 from ..model.measure import SourceKind
-from ..plugins.log_parser import MAX_ODD, CheckedParser, as_checked
+from ..plugins.log_parser import CheckedParser, as_checked
 from ..record import arrivals
 from ..record.folder import Run
 from ..run_files import RunFile
@@ -23,77 +24,66 @@ MISSING = (errno.ENOENT, errno.ENAMETOOLONG)
 
 def collect(parser: LogParser, lines: Iterable[str]) -> Log:
     """Parse clean `lines` (see `llmbx.logs.lines`) into a log."""
-    return _collected(as_checked(parser), lambda checked, take: checked.read(lines, take))
+    checked, collector = as_checked(parser), Collector()
+    checked.read(collector.numbered(lines), collector.add)
+    return _closed(checked, collector)
 
 
 def collect_file(parser: LogParser, path: Path | RunFile) -> Log:
     """Parse the log file at `path`; return an empty log if it does not exist or its name is too long to exist."""
-    reader = LineReader()
+    checked, collector, reader = as_checked(parser), Collector(path), LineReader()
     try:
-        log = _collected(as_checked(parser), lambda checked, take: _read_file(checked, path, (), reader, take))
+        _read_file(checked, path, (), reader, collector)
     except OSError as error:
         if error.errno in MISSING:
             return Log()
         raise
-    found: Log = log.replace(damage=log.damage.replace(long_lines=reader.long_lines))
-    return found
+    return _closed(checked, collector, reader.long_lines)
 
 
 def collect_run(parser: LogParser, run: Run) -> Log:
     """Parse the log of a run, if it exists, and the sources in its folder that the parser declares."""
-    if not run.log_file.exists() and not as_checked(parser).sources:
+    checked, collector, reader = as_checked(parser), Collector(run.log_file), LineReader()
+    if not run.log_file.exists() and not checked.sources:
         return Log()
-    reader, checked, reads = LineReader(), as_checked(parser), arrivals.reads_of(run)
-    sources = SourceFiles(run.path, checked)
-
+    sources, reads = SourceFiles(run.path, checked), arrivals.reads_of(run)
     problems: list[str] = []
-
-    def read(checked: CheckedParser, take: Take) -> None:
-        try:
-            _read_file(checked, run.log_file, reads.get(arrivals.LOG, ()), reader, take)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            problems.append(f"{run.log_file.name}: cannot be read: {error.strerror}")
-        sources.read_all(take, reads)
-
-    log = _collected(checked, read)
-    damage, notes = log.damage.replace(long_lines=reader.long_lines), (*problems, *sources.faults(), *log.notes)
-    found: Log = log.replace(damage=damage, notes=notes)
-    return found
+    try:
+        _read_file(checked, run.log_file, reads.get(arrivals.LOG, ()), reader, collector)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        problems.append(f"{run.log_file.name}: cannot be read: {error.strerror}")
+    sources.read_all(partial(collector.add, ordered=False), reads)
+    return _closed(checked, collector, reader.long_lines, (*problems, *sources.faults()))
 
 
 def collect_source(parser: LogParser, path: Path | RunFile, kind: SourceKind) -> Log:
     """Parse one file of a source by itself."""
-    file = SourceFile(path, path.name, kind)
-
-    def read(checked: CheckedParser, take: Take) -> None:
-        checked.over_ranks.expect(file.rank)
-        file.read_again(checked, take, ())
-        file.close(checked, take)
-
-    log = _collected(as_checked(parser), read)
-    found: Log = log.replace(notes=(*file.faults(), *log.notes))
-    return found
+    checked, collector, file = as_checked(parser), Collector(), SourceFile(path, path.name, kind)
+    checked.over_ranks.expect(file.rank)
+    file.read_again(checked, collector.add, ())
+    file.close(checked, collector.add)
+    return _closed(checked, collector, notes=file.faults())
 
 
-def _collected(checked: CheckedParser, read: Callable[[CheckedParser, Take], None]) -> Log:
-    collector = Collector()
-    read(checked, collector.add)
+def _closed(checked: CheckedParser, collector: Collector, long_lines: int = 0, notes: Iterable[str] = ()) -> Log:
+    """The log after everything was read."""
     for record in checked.close():
-        collector.add(record)
-    log, strays = collector.log(), collector.strays
-    odd = (*checked.odd, *strays)[:MAX_ODD]
-    damage = Damage(numbers=checked.odd_count + len(strays), examples=odd)
-    found: Log = log.replace(damage=damage, notes=tuple(checked.faults))
-    return found
+        collector.add(record, ordered=False)
+    damage = Damage(long_lines=long_lines, numbers=checked.odd_count, examples=tuple(checked.odd))
+    log: Log = collector.log().replace(damage=damage, notes=(*notes, *checked.faults))
+    return log
 
 
-def _read_file(checked: CheckedParser, path: Path | RunFile, reads: Reads, reader: LineReader, take: Take) -> None:
+def _read_file(
+    checked: CheckedParser, path: Path | RunFile, reads: Reads, reader: LineReader, collector: Collector
+) -> None:
     """Read the log with the times at which it was read while it grew. Raises `OSError`."""
     if not checked.wants_lines:
-        checked.read(read_lines(path, reader=reader), take)
+        checked.read(collector.numbered(read_lines(path, reader=reader)), collector.add)
         return
     for chunk, at in pieces(path, reads):
-        checked.read_lines(as_lines(reader.feed(chunk), path.name, at), take)
-    checked.read_lines(as_lines(reader.close(), path.name, None), take)
+        lines = as_lines(reader.feed(chunk), path.name, at)
+        checked.read_lines(collector.numbered(lines), collector.add)
+    checked.read_lines(collector.numbered(as_lines(reader.close(), path.name, None)), collector.add)

@@ -1,24 +1,25 @@
-"""Put the records of a log parser together: merge records of a step, separate earlier attempts, drop strays."""
+"""Put the records of a log parser together: merge records of a step, and separate earlier attempts."""
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Any
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..checks.base import MEASURE, Conflict, Damage
-from ..logs.order import LogOrder, Order
+from ..logs.lines import line_number
+from ..logs.order import Attempt, Fall, Place, misplaced
 from ..logs.parser import Record
 from ..logs.restarts import FELL_TO, RESTARTED
-from ..logs.stray import KEPT, is_too_large, is_too_small
 from ..model import Event, Step, Value
+from ..run_files import RunFile
+
+T = TypeVar("T")
 
 MAX_CONFLICTS = 32
 """Maximum number of conflicts that are kept."""
-
-PATIENCE = 64
-"""Maximum number of records after a fallen step number that wait for the next step."""
 
 
 class Log(Value, frozen=True):
@@ -29,8 +30,8 @@ class Log(Value, frozen=True):
     `conflicts` has the numbers of steps that the log has twice, with another time or loss. `damage` is what could not
     be read as it is; `notes` has a line for each fault of a measure or of a source.
 
-    `order` is how the steps were ordered. If they were `sorted`, all of them are one attempt, and `after` is empty. If
-    they are `mixed`, the steps are those of the last attempt without times, so that nothing is measured from them.
+    `out_of_order` names the first two lines of steps that are out of order. Such a log is one attempt, whose steps have
+    their numbers only, so that nothing is measured from them.
     """
 
     steps: list[Step] = []
@@ -39,178 +40,101 @@ class Log(Value, frozen=True):
     earlier: list[Event] = []
     after: list[Event] = []
     conflicts: list[Conflict] = []
-    order: LogOrder = "printed"
+    out_of_order: str | None = None
     damage: Damage = Damage()
     notes: tuple[str, ...] = ()
 
 
 class Collector:
-    """Collects the records of a log parser one at a time; `log` returns the state so far."""
+    """Collects the records of a log parser one at a time; `log` returns the state so far.
 
-    def __init__(self) -> None:
+    `path` is the file whose lines are `numbered`, to name those that are out of order.
+    """
+
+    def __init__(self, path: Path | RunFile | None = None) -> None:
+        self._path = path
+        self._line = 0
         self._steps: dict[int, Step] = {}
         self._events: list[Event] = []
         self._earlier: list[Event] = []
         self._conflicts: list[Conflict] = []
         self._attempt = 0
         self._before = 0
-        self._order = Order()
-        self._earlier_steps: list[Step] = []
-        self._earlier_conflicts: list[Conflict] = []
-        self._paired: set[int] = set()
-        self._recent: deque[int] = deque(maxlen=KEPT)
-        self._waiting: list[Record] = []
-        self._undone = 0
-        self._dropped: list[Step] = []
-        self.strays: list[str] = []
+        self._attempts = [Attempt(by_number=False, steps=[])]
 
-    def add(self, record: Record) -> None:
+    def numbered(self, lines: Iterable[T]) -> Iterator[T]:
+        """The next lines of the log; a record that is added meanwhile comes from the latest one."""
+        for line in lines:
+            self._line += 1
+            yield line
+
+    def add(self, record: Record, ordered: bool = True) -> None:
         """Add one record. A later record of a step completes the earlier one; a new attempt discards earlier steps.
 
-        A step number that falls begins a new attempt only if the next number goes on from there: else it is damaged,
-        and its step is dropped (`strays` has a line for it).
+        `ordered` is whether the record has its place in the log: the records of other files follow those of the log.
         """
-        if isinstance(record, Event) and record.kind == RESTARTED:
-            self._settle()
-            self._restart(record)
-        elif self._waiting:
-            self._decide(record)
-        else:
-            self._take(record)
-
-    def _restart(self, event: Event) -> None:
-        """Begin a new attempt; if a number fell, wait for the next one."""
-        if FELL_TO not in event.facts:
-            self._take(event)
-        elif not self._drop_last(event.facts[FELL_TO]):
-            self._waiting = [event]
-
-    def _decide(self, record: Record) -> None:
-        """Add a record that follows a fallen number: the number of the next step shows whether that was damaged."""
-        fell_to = self._fell_to()
-        is_next = isinstance(record, Step) and record.number != fell_to
-        if isinstance(record, Step) and is_next and is_too_small([*self._recent], fell_to, record.number):
-            self._undo(fell_to, *(each for each in self._waiting if isinstance(each, Step)))
-            self._waiting = [each for each in self._waiting[1:] if isinstance(each, Event)]
-        self._waiting.append(record)
-        if is_next or len(self._waiting) > PATIENCE:
-            self._settle()
-
-    def _ends_damaged(self) -> bool:
-        """Whether the last step's number is damaged: it fell, and its consumed samples continue those before it."""
-        last = next((each for each in self._waiting if isinstance(each, Step)), None)
-        if last is None or len(self._recent) < 2:
-            return False
-        known = [self._steps[number].consumed_samples for number in (*self._recent,)[-2:]]
-        first, second, third = *known, last.consumed_samples
-        return first is not None and second is not None and third is not None and third - second == second - first > 0
-
-    def _fell_to(self) -> int:
-        begun = self._waiting[0]
-        return int(begun.facts[FELL_TO]) if isinstance(begun, Event) else -1
-
-    def _settle(self) -> None:
-        """Add the records that wait."""
-        waiting, self._waiting = self._waiting, []
-        for record in waiting:
-            self._take(record)
-
-    def _take(self, record: Record) -> None:
         if isinstance(record, Event):
             self._add_event(record)
         else:
-            self._add_step(record.replace(attempt=record.attempt - self._undone) if self._undone else record)
-
-    def _drop_last(self, fell_to: object) -> bool:
-        """Drop the last step if its number is a damaged one, too large; return whether it was."""
-        if not isinstance(fell_to, int) or not is_too_large([*self._recent], fell_to):
-            return False
-        wrong = self._recent.pop()
-        self._order.forget(self._recent[-1])
-        self._undo(wrong, self._steps.pop(wrong))
-        return True
-
-    def _undo(self, number: int, *dropped: Step) -> None:
-        """The log's next attempt is none: its parser noticed it by the damaged number of the `dropped` step."""
-        self._undone += 1
-        self._dropped += dropped
-        self.strays.append(f"a step with the number {number} after step {self._recent[-1]}")
-
-    def _add_step(self, record: Step) -> None:
-        number, attempt = record.number, record.attempt
-        if attempt > self._attempt:
-            self._begin(attempt)
-        if attempt == self._attempt:
-            known = self._steps.get(number)
-            if known is None:
-                self._steps[number], self._before = record, len(self._events)
-                self._order.step(number)
-                self._recent.append(number)
-                return
-            if record.time_s is None and record.tflops_per_gpu is not None:
-                self._paired.add(number)
-            if len(self._conflicts) < MAX_CONFLICTS:
-                self._conflicts += conflicts(known, record)
-            self._steps[number] = merge(known, record)
-
-    def log(self) -> Log:
-        """Return the log collected so far."""
-        if self._ends_damaged():
-            self._undo(self._fell_to(), *(each for each in self._waiting if isinstance(each, Step)))
-            self._waiting = [each for each in self._waiting[1:] if isinstance(each, Event)]
-        self._settle()
-        order = self._order.decide(self._steps)
-        steps = [self._steps[number] for number in sorted(self._steps)]
-        if order == "sorted":
-            return self._sorted()
-        return Log(
-            steps=[_without_times(step) for step in steps] if order == "mixed" else steps,
-            events=[*self._events],
-            attempts=self._attempt + 1,
-            earlier=[*self._earlier],
-            after=self._events[self._before :],
-            conflicts=[*self._conflicts],
-            order=order,
-        )
-
-    def _sorted(self) -> Log:
-        """Return all steps as those of one attempt, in the order of their numbers.
-
-        TFLOP/s of a line without a number belong to the step beside it, and are left out. In a log out of order no
-        number is known to be damaged.
-        """
-        found = {step.number: step for step in (*self._dropped, *self._earlier_steps, *self._steps.values())}
-        every = sorted(found.values(), key=lambda step: step.number)
-        self.strays = []
-        return Log(
-            steps=[_alone(step) if step.number in self._paired else step.replace(attempt=0) for step in every],
-            events=[event for event in (*self._earlier, *self._events) if event.kind != RESTARTED],
-            conflicts=[*self._earlier_conflicts, *self._conflicts][:MAX_CONFLICTS],
-            order="sorted",
-        )
+            self._add_step(record, ordered)
 
     def _add_event(self, event: Event) -> None:
         if event.kind == RESTARTED:
             self._begin(self._attempt + 1, by_number=FELL_TO in event.facts)
         self._events.append(event)
 
+    def _add_step(self, record: Step, ordered: bool) -> None:
+        number, attempt = record.number, record.attempt
+        if attempt > self._attempt:
+            self._begin(attempt)
+        if attempt < self._attempt:
+            return
+        earlier = self._steps.get(number)
+        if earlier is not None:
+            if len(self._conflicts) < MAX_CONFLICTS:
+                self._conflicts += conflicts(earlier, record)
+            self._steps[number] = merge(earlier, record)
+            return
+        self._steps[number] = record
+        self._before = len(self._events)
+        if ordered:
+            self._attempts[-1].steps.append(Place(number, self._line))
+
     def _begin(self, attempt: int, by_number: bool = False) -> None:
-        self._order.begin(self._steps, by_number)
-        self._earlier_steps += self._steps.values()
-        self._earlier_conflicts += self._conflicts
+        self._attempts.append(Attempt(by_number, steps=[]))
         self._earlier += self._events
         self._events, self._steps, self._attempt = [], {}, attempt
         self._conflicts, self._before = [], 0
-        self._recent.clear()
 
+    def log(self) -> Log:
+        """Return the log collected so far. Raises `OSError` if lines are to be named and their file is gone."""
+        fall = misplaced(self._attempts)
+        if fall is not None:
+            return self._out_of_order(fall)
+        return Log(
+            steps=[self._steps[number] for number in sorted(self._steps)],
+            events=[*self._events],
+            attempts=self._attempt + 1,
+            earlier=[*self._earlier],
+            after=self._events[self._before :],
+            conflicts=[*self._conflicts],
+        )
 
-def _alone(step: Step) -> Step:
-    """The step with what its own line has, as one of the only attempt."""
-    return step.replace(attempt=0, tflops_per_gpu=None, tflops_resolution=None)
+    def _out_of_order(self, fall: Fall) -> Log:
+        numbers = {place.number for attempt in self._attempts for place in attempt.steps}
+        return Log(
+            steps=[Step(number=number) for number in sorted(numbers.union(self._steps))],
+            events=[event for event in (*self._earlier, *self._events) if event.kind != RESTARTED],
+            out_of_order=self._where(fall),
+        )
 
-
-def _without_times(step: Step) -> Step:
-    return step.replace(time_s=None, tflops_per_gpu=None, tflops_resolution=None, tokens_per_s_per_gpu=None)
+    def _where(self, fall: Fall) -> str:
+        before, after = fall
+        if not before.line:
+            return f"steps {before.number} and {after.number}"
+        if self._path is None:
+            return f"lines {before.line} and {after.line}"
+        return f"lines {line_number(self._path, before.line)} and {line_number(self._path, after.line)}"
 
 
 def conflicts(earlier: Step, later: Step) -> list[Conflict]:

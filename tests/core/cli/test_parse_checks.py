@@ -64,12 +64,12 @@ FAULTS: dict[str, tuple[list[str], str | None]] = {
     "gap": ([text for k, text in enumerate(log()) if k != 20], "step-gap"),
     "twice": ([*log()[:20], line(20, loss="9.9E+00"), *log()[20:]], "step-twice"),
     "writers": ([text for k in range(1, 51) for text in (line(k), line(k, loss="1.2E+01"))] + [END], "two-writers"),
-    "number": (log(lambda k: {"number": 3} if k == 30 else {}), "odd-number"),
+    "number": (log(lambda k: {"number": 3} if k == 30 else {}), "out-of-order"),
     "no end": (log(end=()), "last-line"),
     "crash": (log(end=(END, "RuntimeError: CUDA error: an illegal memory access was encountered")), "crash-at-end"),
     "inside": ([*log()[:10], "torch.OutOfMemoryError: CUDA out of memory.", *log()[10:]], "failure-inside"),
-    "reversed": (log()[::-1], "lines-sorted"),
-    "mixed": ([*log()[::-1], *log()[::-1]], "lines-mixed"),
+    "reversed": (log()[::-1], "out-of-order"),
+    "mixed": ([*log()[::-1], *log()[::-1]], "out-of-order"),
 }
 
 

@@ -12,7 +12,7 @@ from llmbx.logs.parser import Record
 from llmbx.logs.restarts import Attempts
 from llmbx.model import Event, Step
 from llmbx.run.collect import collect, collect_file
-from llmbx.run.collector import Collector, Log
+from llmbx.run.collector import Collector
 
 
 class Words:
@@ -58,61 +58,30 @@ def test_numbers_that_fall_back_are_a_restart() -> None:
     assert log.attempts == 2
 
 
-DAMAGED: dict[str, tuple[list[int], list[int]]] = {
-    "too small": ([34, 35, 36, 3, 38, 39], [34, 35, 36, 38, 39]),
-    "too large": ([34, 35, 36, 377, 38, 39], [34, 35, 36, 38, 39]),
-    "every tenth step is printed": ([10, 20, 30, 4, 50, 60], [10, 20, 30, 50, 60]),
-    "beside the same step of another process": ([33, 33, 34, 34, 35, 35, 3, 36, 36, 37], [33, 34, 35, 36, 37]),
-    "two of them": ([1, 2, 3, 4, 5, 6, 1, 8, 9, 10, 4, 12], [1, 2, 3, 4, 5, 6, 8, 9, 10, 12]),
-    "the first after a restart": ([1, 2, 3, 1, 2, 3, 4, 5, 1, 7, 8], [1, 2, 3, 4, 5, 7, 8]),
-}
-
-
-@pytest.mark.parametrize("case", DAMAGED)
-def test_a_damaged_step_number_is_no_restart(case: str) -> None:
-    numbers, kept = DAMAGED[case]
-    log = collect(Words(), [f"{number} 1.5" for number in numbers])
-    assert [step.number for step in log.steps] == kept and {step.attempt for step in log.steps} == {log.attempts - 1}
-    assert log.attempts == (2 if "restart" in case else 1) and log.order == "printed"
-    assert log.damage.numbers == (2 if case == "two of them" else 1)
-    assert "after step" in log.damage.examples[0]
-    kinds = [event.kind for event in log.events]
-    assert kinds == (["restarted", "finished"] if "restart" in case else ["finished"])
-
-
-def test_the_last_number_is_damaged_if_the_samples_go_on() -> None:
-    def read(last_samples: int) -> Log:
-        collector = Collector()
-        for number in range(47, 50):
-            collector.add(Step(number=number, time_s=2.0, consumed_samples=64 * number))
-        collector.add(Event(kind="restarted", text="5", facts={"attempt": 1, "fell_to": 5}))
-        collector.add(Step(number=5, time_s=2.0, consumed_samples=last_samples, attempt=1))
-        return collector.log()
-
-    assert [step.number for step in read(64 * 50).steps] == [47, 48, 49] and read(64 * 50).attempts == 1
-    assert [step.number for step in read(64 * 5).steps] == [5] and read(64 * 5).attempts == 2
-
-
 @pytest.mark.parametrize(
-    "numbers",
+    "text",
     [
-        [38, 39, 40, 20, 21, 22],
-        [10, 20, 30, 40, 30, 40, 50],
-        [5, 6, 7, 1],
-        [1, 1, 1, 5, 1, 2],
-        [10, 11, 14, 12, 13, 14, 15],
-        [36, 37, 20, 22, 24],
+        "1 1.4\n2 1.5\n\n3 1.6\n9 1.5\n5 1.4\n6 1.5\n",  # 9 for 4
+        "1 1.4\n2 1.5\n\n3 1.6\n4\r4 1.5\n1 1.4\n6 1.5\n",  # 1 for 5
     ],
 )
-def test_numbers_that_go_on_from_where_they_fell_are_a_restart(numbers: list[int]) -> None:
-    log = collect(Words(), [f"{number} 1.5" for number in numbers])
-    assert (log.attempts, log.damage.numbers) == (2, 0)
+def test_a_log_out_of_order_has_no_figure_and_names_its_lines(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log.out"
+    path.write_text(text.replace("4\r", "4 1.5\r"))
+    log = collect_file(Words(), path)
+    assert log.out_of_order == "lines 5 and 6", "as an editor counts them, with empty lines"
+    assert log.steps == [Step(number=step.number) for step in log.steps]
+    assert [event.kind for event in log.events] == ["finished"] and log.attempts == 1
 
 
-def test_what_stands_between_a_damaged_number_and_the_next_is_kept() -> None:
-    log = collect(Words(), ["1 2", "2 2", "3 2", "1 2", "boom", "1 loss 4", "5 2"])
-    assert [step.number for step in log.steps] == [1, 2, 3, 5]
-    assert [event.kind for event in log.events] == ["exception", "finished"] and log.steps[0].loss is None
+def test_records_of_other_files_follow_the_steps_of_the_log_in_any_order() -> None:
+    collector = Collector()
+    for number in (10, 20, 30):
+        collector.add(Step(number=number, time_s=2.0))
+    for number in range(1, 31):
+        collector.add(Step(number=number, loss=4.0), ordered=False)
+    log = collector.log()
+    assert [step.number for step in log.steps] == [*range(1, 31)] and log.out_of_order is None
 
 
 def test_another_rank_that_prints_the_same_steps_is_no_restart() -> None:
