@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import asdict
 
-from ..model import Step
 from .output import format_option, print_json, to_csv
 
 if TYPE_CHECKING:
     from ..logs.find import LogFile
-    from ..logs.parser import LogParser
-    from ..measure.figures import Figures
-    from ..record.folder import Run
+    from ..plugins.manager import Plugins
     from .parse_rows import Row
 
 DEFAULT = Path("experiments")
@@ -77,11 +73,12 @@ def command(
     if not paths and not DEFAULT.is_dir():
         raise UsageError("no folder ./experiments here; specify a log or a folder: llmbx parse PATH")
     chosen = check(window) if window is not None else None
-    formats = load().log_formats()
+    plugins = load()
+    formats = plugins.log_formats()
     logs = with_formats(find_logs([path_or_run(path) for path in paths] or (DEFAULT,)), formats, log_format)
-    rows = parse_logs(logs, formats, chosen, _measure, format_ == "json", _parser, _goes_on)
+    rows = parse_logs(logs, formats, chosen, plugins, intervals=format_ == "json")
     if save:
-        _save(logs, chosen)
+        _save(logs, chosen, plugins)
     _print(rows, format_, full_names)
     if not any(row.valid for row in rows):
         _exit_without_measurement(rows, paths or (DEFAULT,))
@@ -95,10 +92,10 @@ def _exit_without_measurement(rows: Sequence[Row], paths: Sequence[Path]) -> Non
 
 def _print(rows: Sequence[Row], format_: str, full_names: bool) -> None:
     """Print the rows; below a table, the causes and warnings on stderr."""
-    from .parse_table import as_csv, columns, table
+    from .parse_table import as_csv, as_json, columns, table
 
     if format_ == "json":
-        print_json([{name: value for name, value in asdict(row).items() if name != "unit"} for row in rows])
+        print_json([as_json(row) for row in rows])
     elif format_ == "csv":
         click.echo(to_csv([as_csv(row) for row in rows], columns(rows)), nl=False)
     elif rows:
@@ -109,11 +106,10 @@ def _print(rows: Sequence[Row], format_: str, full_names: bool) -> None:
                 click.echo(f"llmbx: {row.experiment}: {line}", err=True)
 
 
-def _save(logs: Sequence[LogFile], window: str | None) -> None:
+def _save(logs: Sequence[LogFile], window: str | None, plugins: Plugins) -> None:
     """Store the measurement over another window as the result of each run. Raises `UsageError` for other logs."""
     from ..errors import UsageError
     from ..history.remeasure import save_window
-    from ..plugins.manager import load
     from ..record.folder import read_result, read_run
 
     if window is None:
@@ -125,28 +121,5 @@ def _save(logs: Sequence[LogFile], window: str | None) -> None:
             raise UsageError(f"--save: {log.path} is not the log of a finished run of llmbx")
         runs.append((read_run(Path(log.run_dir)), result))
     for run, result in runs:
-        save_window(run, result, load(), window)
+        save_window(run, result, plugins, window)
         click.echo(f"llmbx: saved in {run.path / 'result.json'}", err=True)
-
-
-def _measure(run: Run, steps: Sequence[Step], policy: str | None) -> Figures:
-    from ..history.remeasure import figures
-    from ..plugins.manager import load
-
-    return figures(run, steps, load(), policy)
-
-
-def _goes_on(run: Run) -> bool:
-    """Whether the run has not ended."""
-    from ..history.refresh import current_status
-    from ..plugins.manager import load
-
-    return current_status(run, load())[0] in ("pending", "running")
-
-
-def _parser(run: Run) -> LogParser | None:
-    """The parser for this run, which knows its specification; None if the plugin is missing."""
-    from ..plugins.manager import load
-
-    spec, plugins = run.record.spec, load()
-    return plugins.framework(spec.plugin).parse_log(spec) if spec.plugin in plugins.frameworks() else None

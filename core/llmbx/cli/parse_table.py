@@ -8,7 +8,9 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from ..measure.figures import Figures
 from ..measure.measures import FIELDS
+from ..model.result import Window
 from .parse_rows import Row
 from .terminal import measure_text
 
@@ -16,24 +18,78 @@ COLUMNS = (
     "path", "experiment", "format", "status", "window", "steps_measured", "step_time_mean_s", "step_time_std_s",
     "tflops_per_gpu_mean", "tflops_per_gpu_std", "tokens_per_s", "mfu", "stability", "stability_reason",
 )  # fmt: skip
-"""Columns of the CSV output, see `as_csv`. JSON has every member of a row."""
+"""Columns of the CSV output, see `as_csv`. JSON has more (`as_json`)."""
+
+
+STEADY = (
+    "window", "window_reason", "steps_measured", "step_time_mean_s", "step_time_std_s", "step_time_median_s",
+    "tflops_per_gpu_mean", "tflops_per_gpu_std", "tflops_source", "tokens_per_s", "mfu", "measures", "stability",
+)  # fmt: skip
+"""The members of a row's `steady`."""
+
+
+def as_json(row: Row) -> dict[str, Any]:
+    """The row as a JSON object. Times in seconds, rates per second, `mfu` as a fraction; unknown values are None.
+
+    `window` is the range of measured steps (A-B), or the requested range if there are none; `window_policy` is how it
+    was chosen. `step_time_cv` is the standard deviation divided by the mean.
+    """
+    steady = _figures(row.steady) if row.steady is not None else None
+    return {
+        "path": row.path,
+        "experiment": row.experiment,
+        "format": row.format,
+        "status": row.status,
+        **_figures(row.figures, row.step_time_interval_s),
+        "attempts": row.attempts,
+        "cause": row.cause,
+        "steady": {name: steady[name] for name in STEADY} if steady is not None else None,
+        "checks": row.checks,
+        "notes": row.notes,
+    }
+
+
+def _figures(figures: Figures, interval: tuple[float, float] | None = None) -> dict[str, Any]:
+    time, tflops = figures.step_time_s, figures.tflops_per_gpu
+    return {
+        "window": _range(figures.window),
+        "window_policy": figures.window.policy,
+        "window_reason": figures.window.reason,
+        "steps_measured": figures.steps_measured,
+        "steps_seen": figures.steps_seen,
+        **{f"step_time_{name}_s": value for name, value in asdict(time).items()},
+        "step_time_cv": time.std / abs(time.mean) if time.mean and time.std is not None else None,
+        "step_time_interval_s": interval,
+        "tflops_per_gpu_mean": tflops.mean,
+        "tflops_per_gpu_std": tflops.std,
+        "tflops_source": tflops.source,
+        "tokens_per_s": figures.tokens_per_s,
+        "mfu": figures.mfu.value,
+        "measures": figures.measures,
+        "stability": figures.stability,
+    }
+
+
+def _range(window: Window) -> str | None:
+    return f"{window.first}-{window.last}" if window.first is not None else None
 
 
 def as_csv(row: Row) -> dict[str, Any]:
     """The row with the parts of its stability as two columns, and each number of a measure as one."""
-    named = {f"measures.{n}.{field}": getattr(m, field) for n, m in row.measures.items() for field in FIELDS}
-    return {**asdict(row), **named, "stability": row.stability.verdict, "stability_reason": row.stability.reason}
+    stability, measures = row.figures.stability, row.figures.measures
+    named = {f"measures.{name}.{field}": getattr(facts, field) for name, facts in measures.items() for field in FIELDS}
+    return {**as_json(row), **named, "stability": stability.verdict, "stability_reason": stability.reason}
 
 
 def columns(rows: Sequence[Row]) -> tuple[str, ...]:
     """The columns of the CSV output: the usual ones, and those of the measures that a row has."""
-    found = dict.fromkeys(name for row in rows for name in row.measures)
-    return (*COLUMNS, *(f"measures.{name}.{field}" for name in found for field in FIELDS))
+    names = dict.fromkeys(name for row in rows for name in row.figures.measures)
+    return (*COLUMNS, *(f"measures.{name}.{field}" for name in names for field in FIELDS))
 
 
 def table(rows: Sequence[Row], full_names: bool = False) -> str:
     """Format the rows as the recipes' scripts do: one table per time unit and window, then the steady states."""
-    steady = [row.replace(**asdict(row.steady), window_policy="auto") for row in rows if row.steady is not None]
+    steady = [row.replace(figures=row.steady) for row in rows if row.steady is not None]
     parts = [_tables(rows, full_names), _tables(steady, full_names)]
     return "\n".join(part for part in parts if part)
 
@@ -44,7 +100,7 @@ def _tables(rows: Sequence[Row], full_names: bool) -> str:
 
 
 def _group(row: Row) -> tuple[str, str]:
-    return row.unit, row.window_policy or ""
+    return row.unit, row.figures.window.policy or ""
 
 
 def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) -> str:
@@ -54,7 +110,11 @@ def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) 
              "TFLOPS_per_GPU Std"]  # fmt: skip
     chosen = policy in ("last", "auto")
     cells = [
-        [*_cells(row, unit, full_names), *([row.window or "-"] if chosen else []), row.stability.verdict or "-"]
+        [
+            *_cells(row, unit, full_names),
+            *([_range(row.figures.window) or "-"] if chosen else []),
+            row.figures.stability.verdict or "-",
+        ]
         for row in rows
     ]
     heads += ["Window"] if chosen else []
@@ -64,26 +124,27 @@ def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) 
     lines = [f"{what} ({which})", "=" * 80, _line(heads, widths), " ".join("-" * width for width in widths)]
     lines += [_line(line, widths) for line in cells]
     lines += [line for row in rows for line in _measure_lines(row, full_names)]
-    if any(row.tflops_source == "recomputed" for row in rows):
+    if any(row.figures.tflops_per_gpu.source == "recomputed" for row in rows):
         lines.append("* recomputed from step time and model FLOPs: the log has no figure or rounds it too coarsely")
     return "\n".join(lines) + "\n"
 
 
 def _measure_lines(row: Row, full_names: bool) -> list[str]:
     name = row.path if full_names else row.experiment
-    return [f"{name}: {measure}: {measure_text(known)}" for measure, known in row.measures.items()]
+    return [f"{name}: {measure}: {measure_text(facts)}" for measure, facts in row.figures.measures.items()]
 
 
 def _cells(row: Row, unit: str, full_names: bool) -> list[str]:
     scale = 1000 if unit == "ms" else 1
-    mark = "*" if row.tflops_source == "recomputed" else ""
+    time, tflops = row.figures.step_time_s, row.figures.tflops_per_gpu
+    mark = "*" if tflops.source == "recomputed" else ""
     return [
         row.path if full_names else row.experiment,
         row.status,
-        _number(row.step_time_mean_s, scale, 3),
-        _number(row.step_time_std_s, scale, 3),
-        _number(row.tflops_per_gpu_mean, 1, 2) + mark,
-        _number(row.tflops_per_gpu_std, 1, 2),
+        _number(time.mean, scale, 3),
+        _number(time.std, scale, 3),
+        _number(tflops.mean, 1, 2) + mark,
+        _number(tflops.std, 1, 2),
     ]
 
 

@@ -4,38 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import LlmbxError, UsageError
+from ..errors import UsageError
 from ..measure import series
 from ..measure.figures import Figures, measure
 from ..measure.measures import declared_in
 from ..model import Result, Step
 from ..plugins.manager import Plugins
-from ..record.folder import STEPS, Run, read_result, read_steps, write_result
+from ..record.folder import STEPS, Run, read_steps, write_result
 from ..resolve.numbering import first_number
 from ..run.finalize import formula
 
 
-def figures(run: Run, steps: Sequence[Step], plugins: Plugins, policy: str | None) -> Figures:
+def figures(run: Run, result: Result | None, steps: Sequence[Step], plugins: Plugins, policy: str | None) -> Figures:
     """The metrics of a run over the window `policy` (None: its own).
 
     Profiled steps, and the step that writes the profile, are not measured. If the framework's plugin is not installed,
-    the values that depend on its formula are None. The measures are those of the run's result, else the parser's.
+    the values that depend on its formula are None. The measures are those of the run's `result`, else the parser's.
     """
-    spec, result = run.record.spec, _result(run)
+    spec = run.record.spec
     declared = declared_in(result.measures) if result is not None else ()
     if spec.plugin not in plugins.frameworks():
-        return measure(spec, steps, None, policy, declared=declared)
+        return measure(spec, steps, policy=policy, declared=declared)
     flops, faults = formula(spec, plugins)
     declared = declared or plugins.framework(spec.plugin).parse_log(spec).measures
-    found = measure(spec, steps, flops, policy, first_number(spec, plugins), declared)
-    return found.replace(warnings=(*found.warnings, *faults))
-
-
-def _result(run: Run) -> Result | None:
-    try:
-        return read_result(run.path)
-    except LlmbxError:
-        return None
+    metrics = measure(spec, steps, flops, policy, first_number(spec, plugins), declared)
+    return metrics.replace(warnings=(*metrics.warnings, *faults))
 
 
 def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins, policy: str) -> Result:
@@ -45,8 +38,8 @@ def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins
     """
     if result.steps_seen and not steps:
         raise UsageError(f"{run.path / STEPS}: no such file, or an empty one; another window cannot be measured")
-    found = figures(run, steps, plugins, policy)
-    before = figures(run, steps, plugins, result.window.policy).warnings if result.window.policy else ()
+    found = figures(run, result, steps, plugins, policy)
+    before = figures(run, result, steps, plugins, result.window.policy).warnings if result.window.policy else ()
     # llmbx before 1.0 wrote what is now the reason of the stability as warnings.
     before += series.warnings([step for step in steps if result.window.holds(step.number)])
     others = tuple(line for line in result.warnings if line not in before)

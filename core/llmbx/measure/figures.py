@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from ..model import Measure, RunSpec, Step, Value
 from ..model.flops import Flops
@@ -39,25 +40,24 @@ class Figures(Value, frozen=True):
 
 
 def measure(
-    spec: RunSpec,
+    spec: RunSpec | None,
     steps: Sequence[Step],
-    flops: Flops | None,
+    flops: Flops | None = None,
     policy: str | None = None,
     first_number: int | None = None,
     declared: Sequence[Measure] = (),
 ) -> Figures:
-    """Compute the metrics of a run.
+    """Compute the metrics of a run, or with `spec` None those of a log of which no specification is known.
 
-    `policy` overrides the specification's window; `first_number` is the framework's number of the first step (0 or 1;
-    None: the smallest number in the log). Profiled steps and the step that writes the profile are never measured.
-    `declared` are the measures of the log format.
+    `policy` is the window; None: the specification's, else `auto`. `first_number` is the framework's number of the
+    first step (0 or 1; None: the smallest number in the log). Profiled steps and the step that writes the profile are
+    never measured. `declared` are the measures of the log format.
     """
     hidden = profiled_numbers(spec, steps, first_number)
-    window, measured = choose(steps, policy or spec.window, hidden)
+    window, measured = choose(steps, policy or (spec.window if spec else "auto"), hidden)
     times = [step.time_s for step in measured if step.time_s is not None]
     step_time = StepTime(**stats.summary(times))
-    length, batch, seconds = spec.model.sequence_length, spec.global_batch_size, step_time.mean
-    rate = formulas.tokens_per_s(length, batch, seconds) if seconds else None
+    rate = _tokens_per_s(spec, measured, step_time.mean)
     tflops, warnings = _tflops(spec, measured, flops)
     named = measures.summarize(declared, measured)
     return Figures(
@@ -68,8 +68,8 @@ def measure(
         stability=stability.of_window(window.policy or "", steps, measured, hidden),
         tflops_per_gpu=tflops,
         tokens_per_s=rate,
-        tokens_per_s_per_gpu=rate / spec.gpus if rate else None,
-        mfu=_mfu(spec, seconds, flops),
+        tokens_per_s_per_gpu=rate / spec.gpus if rate and spec else None,
+        mfu=_mfu(spec, step_time.mean, flops) if spec else Mfu(),
         days_per_1t_tokens=formulas.days_per_1t_tokens(rate) if rate else None,
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
@@ -79,28 +79,15 @@ def measure(
     )
 
 
-def measure_plain(steps: Sequence[Step], policy: str, declared: Sequence[Measure] = ()) -> Figures:
-    """Compute what can be known of a log without a specification: window, step time and warnings, as for a run."""
-    window, measured = choose(steps, policy)
-    times = [step.time_s for step in measured if step.time_s is not None]
-    named = measures.summarize(declared, measured)
-    return Figures(
-        window=window,
-        steps_measured=len(times),
-        steps_seen=len(steps),
-        step_time_s=StepTime(**stats.summary(times)),
-        stability=stability.of_window(policy, steps, measured),
-        tflops_per_gpu=Tflops(),
-        tokens_per_s=None,
-        tokens_per_s_per_gpu=None,
-        mfu=Mfu(),
-        days_per_1t_tokens=None,
-        loss=_loss(steps),
-        peak_memory_gb=_memory(steps),
-        flops_per_sample=FlopsPerSample(),
-        measures=named,
-        warnings=(*_gaps(window, len(times)), *measures.gaps(named, len(times))),
-    )
+def _tokens_per_s(spec: RunSpec | None, measured: Sequence[Step], step_time_s: float | None) -> float | None:
+    """Tokens per second of all GPUs; without a specification None unless the log counts the tokens of every step."""
+    if not step_time_s:
+        return None
+    if spec is not None:
+        return formulas.tokens_per_s(spec.model.sequence_length, spec.global_batch_size, step_time_s)
+    tokens = [step.tokens for step in measured if step.tokens is not None]
+    seconds = sum(step.time_s or 0.0 for step in measured)
+    return sum(tokens) / seconds if len(tokens) == len(measured) and seconds > 0 else None
 
 
 def _gaps(window: Window, measured: int) -> Iterator[str]:
@@ -109,9 +96,9 @@ def _gaps(window: Window, measured: int) -> Iterator[str]:
         yield f"only {measured} of the {window.span} steps of the window {window.policy} could be measured"
 
 
-def profiled_numbers(spec: RunSpec, steps: Sequence[Step], first_number: int | None = None) -> frozenset[int]:
+def profiled_numbers(spec: RunSpec | None, steps: Sequence[Step], first_number: int | None = None) -> frozenset[int]:
     """The log's numbers of the steps that a profile affects: the profiled ones and the one that writes the file."""
-    if spec.profile is None or not steps:
+    if spec is None or spec.profile is None or not steps:
         return frozenset()
     base = min(step.number for step in steps) if first_number is None else first_number
     return frozenset(base + k for k in range(spec.profile.start, spec.profile.stop + 1))
@@ -122,19 +109,23 @@ def achieved_tflops(spec: RunSpec, step_time_s: float, flops: Flops) -> float:
     return formulas.tflops_per_gpu(flops.by(spec.flops_convention), spec.global_batch_size, step_time_s, spec.gpus)
 
 
-def _tflops(spec: RunSpec, measured: Sequence[Step], flops: Flops | None) -> tuple[Tflops, tuple[str, ...]]:
-    """The log's TFLOP/s if they agree with the MFU's formula, else the formula's, with a warning that contains both."""
+def _tflops(spec: RunSpec | None, measured: Sequence[Step], flops: Flops | None) -> tuple[Tflops, tuple[str, ...]]:
+    """The log's TFLOP/s if they agree with the MFU's formula, else the formula's, with a warning that contains both.
+
+    Those of a run must be printed in every measured step; a log without a run is the only source of its own.
+    """
     printed = [step.tflops_per_gpu for step in measured if step.tflops_per_gpu is not None]
-    ours = [achieved_tflops(spec, s.time_s, flops) for s in measured if s.time_s] if flops else []
-    usable = bool(printed) and len(printed) == len(measured) and not _rounded_away(measured, printed)
-    differs = _cross_check(spec, printed, ours) if usable else ()
+    ours = [achieved_tflops(spec, s.time_s, flops) for s in measured if s.time_s] if spec and flops else []
+    enough = bool(printed) and (spec is None or len(printed) == len(measured))
+    usable = enough and not _rounded_away(measured, printed)
+    differs = _cross_check(spec, printed, ours) if spec and usable else ()
     if usable and not differs:
-        summary = stats.summary(printed)
-        return Tflops(mean=summary["mean"], std=summary["std"], source="log"), ()
-    if ours:
-        summary = stats.summary(ours)
-        return Tflops(mean=summary["mean"], std=summary["std"], source="recomputed"), differs
-    return Tflops(), ()
+        return _summary(printed, "log"), ()
+    return (_summary(ours, "recomputed"), differs) if ours else (Tflops(), ())
+
+
+def _summary(values: Sequence[float], source: Literal["log", "recomputed"]) -> Tflops:
+    return Tflops(mean=stats.mean(values), std=stats.sample_std(values), source=source)
 
 
 def _rounded_away(measured: Sequence[Step], printed: Sequence[float]) -> bool:

@@ -100,9 +100,14 @@ def _known_cause(job: JobStatus, events: Sequence[Event]) -> str | None:
     return _cause(job, events) or job.reason or None
 
 
-def _cause(job: JobStatus, events: Sequence[Event]) -> str | None:
+def failure(events: Sequence[Event]) -> Event | None:
+    """The event that explains a failure; None if no event is fatal."""
     fatal = [event for event in events if event.fatal]
-    best = min(fatal, key=lambda event: _place(event.kind), default=None)
+    return min(fatal, key=lambda event: _place(event.kind), default=None)
+
+
+def _cause(job: JobStatus, events: Sequence[Event]) -> str | None:
+    best = failure(events)
     if best is None:
         return None
     if best.kind == "killed" and job.verdict == "out_of_memory" and job.reason:

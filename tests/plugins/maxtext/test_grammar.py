@@ -304,9 +304,11 @@ def test_the_log_of_the_recipes_scripts_is_measured_as_the_recipe_does(tmp_path:
     (folder / "log-maxtext-64_70b_1407993.out").write_text("".join(f"{line}\n" for line in lines))
     (row,) = parse_logs(find_logs([tmp_path / "results"]), formats())
     assert (row.experiment, row.format, row.status, row.attempts) == ("maxtext-64_70b_1407993", "maxtext", "Success", 2)
-    assert (row.window, row.window_policy, row.steps_measured, row.steps_seen) == ("49-49", "last", 1, 50)
-    assert (row.step_time_mean_s, row.tflops_per_gpu_mean, row.tflops_source) == (7.908, 460.48, "log")
-    assert row.steady is not None and row.steady.step_time_median_s == 7.9 and row.steady.steps_measured > 30
+    figures, steady = row.figures, row.steady
+    assert (figures.window.first, figures.window.last, figures.window.policy) == (49, 49, "last")
+    assert (figures.steps_measured, figures.steps_seen, figures.step_time_s.mean) == (1, 50, 7.908)
+    assert (figures.tflops_per_gpu.mean, figures.tflops_per_gpu.source) == (460.48, "log")
+    assert steady is not None and steady.step_time_s.median == 7.9 and steady.steps_measured > 30
 
 
 def test_the_last_step_of_a_strangers_log_is_the_one_that_its_configuration_states() -> None:

@@ -56,14 +56,9 @@ def test_the_recipes_example_outputs(experiment: str, line: str) -> None:
 
 def test_the_llama_31_recipe_on_nemo_2_takes_the_last_step() -> None:
     row = rows()["pretrain_llama3.1_8b_fp8_8_1407993"]
-    assert (row.format, row.window, row.window_policy, row.step_time_mean_s, row.steps_measured) == (
-        "nemo2",
-        "49-49",
-        "last",
-        12.39,
-        1,
-    )
-    assert row.step_time_std_s is None
+    window, time = row.figures.window, row.figures.step_time_s
+    assert (row.format, window.first, window.last, window.policy) == ("nemo2", 49, 49, "last")
+    assert (time.mean, time.std, row.figures.steps_measured) == (12.39, None, 1)
 
 
 def test_values_that_the_scripts_leave_out_are_left_out() -> None:
@@ -73,12 +68,9 @@ def test_values_that_the_scripts_leave_out_are_left_out() -> None:
 
 def test_a_run_that_stopped_early() -> None:
     row = rows()["pretrain_grok1_314b_fp8_128_388700"]
-    assert (row.status, row.steps_measured, row.window_reason) == (
-        "Failed (20 iterations)",
-        0,
-        "the log ends at step 19",
-    )
-    assert rows("5-19")["pretrain_grok1_314b_fp8_128_388700"].steps_measured == 15
+    assert (row.status, row.figures.steps_measured) == ("Failed (20 iterations)", 0)
+    assert row.figures.window.reason == "the log ends at step 19"
+    assert rows("5-19")["pretrain_grok1_314b_fp8_128_388700"].figures.steps_measured == 15
 
 
 @pytest.mark.parametrize(
