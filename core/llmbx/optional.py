@@ -9,10 +9,11 @@ from .errors import UsageError
 
 
 def imported(name: str) -> Any:
-    """The package. Raises `UsageError` with the extra that installs it."""
+    """The package, or a module of one. Raises `UsageError` with the extra that installs the package."""
+    package = name.partition(".")[0]
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != name:
+        if error.name != package:
             raise
-        raise UsageError(f"{name} is not installed: pip install 'llmbx[{name}]'") from None
+        raise UsageError(f"{package} is not installed: pip install 'llmbx[{package}]'") from None

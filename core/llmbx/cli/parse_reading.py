@@ -109,8 +109,10 @@ class Reading:
 
     @property
     def unread(self) -> str | None:
-        """The reason why no step could be read from a log."""
-        return why(self.file.file, self.format, self.formats) if self.file.kind is None else None
+        """The reason why no step could be read from the file."""
+        if self.file.kind is not None:
+            return next(iter(self.log.notes), None)
+        return why(self.file.file, self.format, self.formats)
 
 
 def read(file: LogFile, formats: Sequence[LogFormat], plugins: Plugins | None) -> Reading | None:

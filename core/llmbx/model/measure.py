@@ -69,7 +69,7 @@ class Source(Value, frozen=True):
     """Pattern of the files, relative to the run's folder: `metrics-rank-*.jsonl`, `tb/**/events.out.tfevents.*`."""
     kind: SourceKind
     """`lines`: text, given to `feed_line`; `jsonl` (one JSON object per line), `tensorboard` (event files) and `wandb`
-    (files of an offline run): records, given to `feed_record`.
+    (files of an offline run): records, given to `feed_record`. The last two are read by their own packages.
     """
 
 

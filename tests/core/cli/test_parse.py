@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
+import importlib.metadata
 import io
 import json
 import lzma
@@ -467,3 +468,38 @@ def test_what_cannot_be_read_is_a_warning(parse: Parse, tmp_path: Path) -> None:
         "only 9 of the 10 measured steps have the measure images",
     ):
         assert said in done.stderr
+
+
+class Tracked(Images):
+    sources = (Source(glob="events.out.tfevents.*", kind="tensorboard"), Source(glob="run-*.wandb", kind="wandb"))
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("events.out.tfevents.1.host", "tensorboard"), ("run-1.wandb", "wandb 0.31 or newer")]
+)
+def test_a_file_whose_package_is_missing_has_one_line_that_says_so(
+    parse: Parse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
+) -> None:
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    monkeypatch.setattr(importlib, "import_module", missing)
+    (tmp_path / name).write_bytes(b"x" * 100)
+    done = parse(tmp_path / name, formats=(Tracked,))
+    extra = package.partition(" ")[0]
+    assert done.exit_code == 1
+    assert f"{name}: {package} is not installed: pip install 'llmbx[{extra}]'\n" in done.stderr
+
+
+def missing(name: str) -> None:
+    """As if no package was installed."""
+    package = name.partition(".")[0]
+    raise importlib.metadata.PackageNotFoundError(package) if package == name else ModuleNotFoundError(name=package)
+
+
+@pytest.mark.parametrize("name", ["events.out.tfevents.1.host", "run-1.wandb"])
+def test_a_file_that_is_not_what_its_name_says_is_one_line(parse: Parse, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"\xff\n\x1b[31m" * 1000)
+    done = parse(tmp_path / name, formats=(Tracked,))
+    assert done.exit_code == 1
+    first, *others = done.stderr.splitlines()
+    assert re.match(rf"llmbx: {name}: {name}: (damaged at byte 0; the rest is not read|.*bad header)", first)
+    assert len(others) == 1 and "\x1b" not in done.stderr

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from tensorboard.compat.proto.event_pb2 import Event as TensorBoardEvent
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from llmbx.launchers.base import LOCAL
 from llmbx.logs.parser import Record
@@ -144,6 +147,29 @@ def test_steps_of_other_files_appear_while_the_run_goes_on(run: Run) -> None:
     follower.close()
     assert shown.numbers == [1, 2, 3]
     assert [(step.number, step.loss) for step in collect_run(Timed(), run).steps] == [(1, 2.5), (2, 1.5), (3, 1.0)]
+
+
+class Tracked(Timed):
+    """The same format with its losses in event files."""
+
+    sources = (Source(glob="tb/**/events.out.tfevents.*", kind="tensorboard"),)
+
+
+def test_steps_that_tensorboards_own_writer_writes_appear_while_the_run_goes_on(run: Run) -> None:
+    shown = Shown()
+    follower = Follower(run.log, Tracked, shown, lambda at: None, sources_s=0.0)
+    follower.read()
+    writer = EventFileWriter(str(run.path / "tb" / "rank-0"))
+    for step in (1, 2, 3):
+        summary = Summary(value=[Summary.Value(tag="loss", simple_value=1 / step)])
+        writer.add_event(TensorBoardEvent(step=step, summary=summary))
+        writer.flush()
+        follower.read()
+        assert shown.numbers == [*range(1, step + 1)]
+    writer.close()
+    follower.close()
+    assert shown.numbers == [1, 2, 3]
+    assert [(step.number, step.loss) for step in collect_run(Tracked(), run).steps][1] == (2, 0.5)
 
 
 def test_the_step_of_a_file_that_is_read_rarely_may_be_that_old(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, Protocol
 
 from ...model import SourceRecord
 from ..lines import LIMIT as LIMIT
 
 
 class Reader(Protocol):
-    """Splits the bytes of one file into records. The result does not depend on the boundaries of the chunks.
-
-    Time and memory for a record are bounded: one longer than `LIMIT` bytes is skipped.
-    """
+    """Reads the records of one file, also while it grows."""
 
     faults: Faults
 
-    def feed(self, chunk: bytes) -> list[SourceRecord]:
-        """The records completed by `chunk`."""
+    def read(self, file: BinaryIO) -> Iterator[SourceRecord]:
+        """The records that were completed since the last call; `file` is open at its beginning."""
 
     def close(self) -> list[SourceRecord]:
         """The last record, if it is complete without what may have followed."""
 
 
 class Faults:
-    """Counts the records of one file that could not be read."""
+    """Counts the records of one file that could not be read. `messages` are those of the program that reads it."""
 
     def __init__(self) -> None:
         self.too_long = self.invalid = 0
         self.first_invalid = ""
         self.damaged_at: int | None = None
         self.incomplete = False
+        self.messages: list[str] = []
 
     def note_invalid(self, place: str) -> None:
         """A record is not what its format promises; `place` names it."""
@@ -51,25 +49,20 @@ class Faults:
             found.append(f"damaged at byte {self.damaged_at}; the rest is not read")
         if self.incomplete:
             found.append("the last record is incomplete and skipped")
-        return [f"{source}: {text}" for text in found]
+        return [f"{source}: {text}" for text in (*found, *self.messages)]
 
 
 def _records(count: int) -> str:
     return "1 record is" if count == 1 else f"{count} records are"
 
 
-def as_object(text: bytes | str) -> dict[str, object] | None:
-    """The JSON object `text`, also with NaN and Infinity as Python writes them; None if it is none."""
-    found = as_json(text)
-    return found if isinstance(found, dict) else None
-
-
-def as_json(text: bytes | str) -> object:
-    """The JSON value `text`; None if it is none."""
+def as_object(text: bytes) -> dict[str, object] | None:
+    """The JSON object `text`, also with NaN and Infinity as Python writes them; None for other text."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):  # ValueError: also invalid UTF-8, and integers of thousands of digits
         return None
+    return value if isinstance(value, dict) else None
 
 
 def whole_number(values: Mapping[str, object], name: str) -> int | None:

@@ -1,125 +1,90 @@
-"""TensorBoard event files: TFRecord frames with one Event message each.
+"""TensorBoard event files, read by the package `tensorboard`: the scalars of each event.
 
-A frame is the length (8 bytes), its checksum (4), the message and its checksum (4), all little-endian (TensorFlow,
-lib/io/record_writer). The numbers of the fields are those of TensorFlow's event.proto, summary.proto and tensor.proto.
-Scalars are read, whether they are stored as `simple_value` or as a tensor; images, histograms and text are not.
+Scalars may be stored as `simple_value` or as a tensor with one number; images, histograms and text are not read.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 from ...model import SourceRecord
-from . import wire
-from .base import LIMIT, Faults
-from .crc32c import masked
-
-HEAD, TAIL = 12, 4
-
-_FORMATS = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
-"""Number of a tensor's type (float, double, int32, int64) -> format of one value."""
-
-_LISTS = {5: "<f", 6: "<d"}
-"""Field of a tensor with a list of floats or doubles -> format of one value."""
+from ...optional import imported
+from .base import Faults
 
 
 class EventFile:
-    """Reads a TensorBoard event file. See `base.Reader`."""
+    """Reads a TensorBoard event file. See `base.Reader`. Raises `UsageError` if the package is not installed."""
 
     def __init__(self, source: str, rank: int | None) -> None:
         self.faults = Faults()
         self._source, self._rank = source, rank
-        self._rest = b""
-        self._skip = self._at = 0
+        self._at = self._size = 0
+        # These two read the format without TensorFlow. `EventFileLoader`, which uses them, opens the file by its name
+        # and does not say what is wrong with it.
+        self._records = imported("tensorboard.compat.tensorflow_stub.pywrap_tensorflow").PyRecordReader_New
+        self._errors = imported("tensorboard.compat.tensorflow_stub.errors")
+        self._event = imported("tensorboard.compat.proto.event_pb2").Event
+        self._tensors = imported("tensorboard.util.tensor_util")
 
-    def feed(self, chunk: bytes) -> list[SourceRecord]:
-        """The records of the frames that `chunk` completes."""
-        if self.faults.damaged_at is not None:
-            return []
-        skipped = min(self._skip, len(chunk))
-        self._skip -= skipped
-        data, at = self._rest + chunk[skipped:], 0
-        self._at += skipped
-        found = []
-        while len(data) - at >= HEAD and (length := self._length(data, at)) is not None:
-            end = at + HEAD + length + TAIL
-            if length > LIMIT:
-                self.faults.too_long += 1
-                self._skip, end = max(0, end - len(data)), min(end, len(data))
-            elif end > len(data):
-                break
-            else:
-                found += self._frame(data[at + HEAD : end - TAIL], data[end - TAIL : end], self._at + at)
-            at = end
-        self._rest, self._at = data[at:], self._at + at
-        return found
+    def read(self, file: BinaryIO) -> Iterator[SourceRecord]:
+        """The events that were completed since."""
+        self._size = os.fstat(file.fileno()).st_size
+        file.seek(self._at)
+        records = self._records(os.devnull)
+        records.file_handle = _Bounded(file, self._size)
+        while self.faults.damaged_at is None and self._has_next(records, file):
+            self._at = file.tell()
+            yield from self._scalars(records.record())
 
     def close(self) -> list[SourceRecord]:
-        """Nothing: a frame is complete or not."""
-        self.faults.incomplete = bool(self._rest or self._skip) and self.faults.damaged_at is None
+        """Nothing: an event is complete or not."""
+        self.faults.incomplete = self._at < self._size and self.faults.damaged_at is None
         return []
 
-    def _length(self, data: bytes, at: int) -> int | None:
-        """The length of the frame's message; None if it is damaged: the next frame cannot be found then."""
-        length, check = struct.unpack_from("<QI", data, at)
-        if masked(data[at : at + 8]) == check:
-            return int(length)
-        self.faults.damaged_at = self._at + at
-        return None
-
-    def _frame(self, message: bytes, check: bytes, at: int) -> list[SourceRecord]:
+    def _has_next(self, records: Any, file: BinaryIO) -> bool:
+        """Read the next event; return whether there is one. No event is found behind a damaged one."""
         try:
-            if struct.pack("<I", masked(message)) != check:
-                raise ValueError("its checksum differs")
-            step, wall_time, values = _event(message)
-        except ValueError as error:
-            self.faults.note_invalid(f"byte {at}: {error}")
-            return []
-        if not values:
-            return []
-        return [SourceRecord(source=self._source, rank=self._rank, step=step, wall_time=wall_time, values={**values})]
+            records.GetNext()
+        except self._errors.OutOfRangeError:
+            return False
+        except self._errors.DataLossError:
+            if file.tell() < self._size:
+                self.faults.damaged_at = self._at
+            return False
+        return True
+
+    def _scalars(self, message: bytes) -> Iterator[SourceRecord]:
+        try:
+            event = self._event.FromString(message)
+        except Exception as error:  # protobuf's own, which differs between its implementations
+            self.faults.note_invalid(f"before byte {self._at}: {error}")
+            return
+        scalars = {value.tag: self._scalar(value) for value in event.summary.value if value.tag}
+        values: dict[str, object] = {tag: scalar for tag, scalar in scalars.items() if scalar is not None}
+        if values:
+            at = event.wall_time or None
+            yield SourceRecord(source=self._source, rank=self._rank, step=event.step, wall_time=at, values=values)
+
+    def _scalar(self, value: Any) -> float | None:
+        """The number of a summary's value; None if it is not a scalar."""
+        kind = value.WhichOneof("value")
+        if kind == "simple_value":
+            return float(value.simple_value)
+        if kind != "tensor" or any(dimension.size != 1 for dimension in value.tensor.tensor_shape.dim):
+            return None
+        try:
+            return float(self._tensors.make_ndarray(value.tensor).item())
+        except (TypeError, ValueError):  # text, or a tensor without a number
+            return None
 
 
-def _event(message: bytes) -> tuple[int, float | None, Mapping[str, float]]:
-    """Step, wall time and scalars of an Event."""
-    step, wall_time = 0, None
-    values: dict[str, float] = {}
-    for field, kind, value in wire.fields(message):
-        if field == 1 and kind == wire.FIXED64:
-            wall_time = wire.number(kind, value)
-        elif field == 2 and isinstance(value, int):
-            step = wire.signed(value)
-        elif field == 5 and isinstance(value, bytes):
-            for inner, _, summary in wire.fields(value):
-                if inner == 1 and isinstance(summary, bytes):
-                    values |= _scalar(summary)
-    return step, wall_time, values
+class _Bounded:
+    """Reads no more than a file has, whatever length a damaged record claims."""
 
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._size = file, size
 
-def _scalar(summary: bytes) -> dict[str, float]:
-    """Tag and value of a Summary.Value; empty if it is not a scalar."""
-    tag, found = "", None
-    for field, kind, value in wire.fields(summary):
-        if field == 1:
-            tag = wire.text(value)
-        elif field == 2 and kind == wire.FIXED32:
-            found = wire.number(kind, value)
-        elif field == 8 and isinstance(value, bytes):
-            found = _tensor(value)
-    return {tag: found} if tag and found is not None else {}
-
-
-def _tensor(message: bytes) -> float | None:
-    """The value of a TensorProto with one number; None for others."""
-    form, content = "", b""
-    for field, _, value in wire.fields(message):
-        if field == 1 and isinstance(value, int):
-            form = _FORMATS.get(value, "")
-        elif field == 4 and isinstance(value, bytes):
-            content = value
-        elif field in _LISTS and isinstance(value, bytes):
-            form, content = _LISTS[field], value
-    if not form or len(content) != struct.calcsize(form):
-        return None
-    return float(struct.unpack(form, content)[0])
+    def read(self, length: int) -> bytes:
+        return self._file.read(min(length, self._size))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import BinaryIO, Literal, Protocol
 
 from ...model import Event, Line, Source, SourceRecord, Step
 from ...model.measure import SourceKind
 from ...run_files import RunFile, RunFolder
-from ..lines import LineReader, split_label
+from ..lines import CHUNK, LineReader, split_label
 from ..over_ranks import OverRanks
 from .base import Reader
 
 MOST_FILES = 4096
 """Maximum number of files of a run that are read, besides its log."""
-
-CHUNK = 1 << 20
 
 ATTEMPTS = "attempts"
 """Folder with the files of earlier attempts, which are not read."""
@@ -97,7 +96,7 @@ def kind_of(name: str, sources: Iterable[Source]) -> SourceKind | None:
 
 
 def reader_of(kind: SourceKind, source: str, rank: int | None) -> Reader:
-    """A new reader for a file of records."""
+    """A new reader for a file of records. Raises `UsageError` if a package that it needs is not installed."""
     from .event_file import EventFile
     from .jsonl import JsonLines
     from .offline_run import OfflineRun
@@ -115,8 +114,12 @@ class SourceFile:
         self.reads: list[tuple[int, float | None]] = []
         self.problem = ""
         self._lines = LineReader() if kind == "lines" else None
-        self._records = None if kind == "lines" else reader_of(kind, name, self.rank)
+        self._records: Reader | None = None
         self._offset = 0
+        try:
+            self._records = reader_of(kind, name, self.rank) if kind != "lines" else None
+        except Exception as error:  # a package is missing, or broken in any way
+            self.problem = str(error)
 
     def read(self, parser: SourceParser, take: Take, at: float | None) -> bool:
         """Read what was written since, at the time `at`; return whether there was anything."""
@@ -139,30 +142,40 @@ class SourceFile:
 
     def faults(self) -> list[str]:
         """One line for each kind of fault."""
-        found = [f"{self.name}: {self.problem}"] if self.problem else []
-        found += self._records.faults.lines(self.name) if self._records is not None else []
+        lines = [f"{self.name}: {self.problem}"] if self.problem else []
+        lines += self._records.faults.lines(self.name) if self._records is not None else []
         if self._lines is not None and self._lines.long_lines:
-            found.append(f"{self.name}: lines longer than 64 KiB are cut there")
-        return found
+            lines.append(f"{self.name}: lines longer than 64 KiB are cut there")
+        return lines
 
     def _read(self, parser: SourceParser, take: Take, at: float | None, end: int | None = None) -> None:
-        before = self._offset
         try:
             with self.path.open("rb") as file:
-                file.seek(self._offset)
-                while chunk := file.read(CHUNK if end is None else max(0, min(CHUNK, end - self._offset))):
-                    self._offset += len(chunk)
-                    self._feed(parser, take, chunk, at)
+                if self._lines is not None:
+                    self._read_lines(self._lines, file, parser, take, at, end)
+                else:
+                    self._read_records(file, parser, take)
         except OSError as error:
             self.problem = f"cannot be read: {error.strerror}"
-        if self._lines is not None and self._offset > before:
+
+    def _read_lines(
+        self, lines: LineReader, file: BinaryIO, parser: SourceParser, take: Take, at: float | None, end: int | None
+    ) -> None:
+        before = self._offset
+        file.seek(before)
+        while chunk := file.read(CHUNK if end is None else max(0, min(CHUNK, end - self._offset))):
+            self._offset += len(chunk)
+            parser.read_lines(as_lines(lines.feed(chunk), self.name, at, self.rank), take)
+        if self._offset > before:
             self.reads.append((self._offset, at))
 
-    def _feed(self, parser: SourceParser, take: Take, chunk: bytes, at: float | None) -> None:
-        if self._lines is not None:
-            parser.read_lines(as_lines(self._lines.feed(chunk), self.name, at, self.rank), take)
-        elif self._records is not None:
-            parser.read_records(self._records.feed(chunk), take)
+    def _read_records(self, file: BinaryIO, parser: SourceParser, take: Take) -> None:
+        size = file.seek(0, os.SEEK_END)
+        if self._records is None or size <= self._offset:
+            return
+        self._offset = size
+        file.seek(0)
+        parser.read_records(self._records.read(file), take)
 
 
 class SourceFiles:

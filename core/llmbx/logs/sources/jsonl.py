@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import BinaryIO
+
 from ...model import SourceRecord
+from ..lines import CHUNK
 from .base import LIMIT, Faults, as_object, real_number, whole_number
 
 
@@ -14,16 +18,20 @@ class JsonLines:
         self._source, self._rank = source, rank
         self._rest = b""
         self._skipping = False
-        self._line = 0
+        self._line = self._at = 0
 
-    def feed(self, chunk: bytes) -> list[SourceRecord]:
-        """The records of the lines that `chunk` completes."""
+    def read(self, file: BinaryIO) -> Iterator[SourceRecord]:
+        """The records of the lines that were completed since."""
+        file.seek(self._at)
+        while chunk := file.read(CHUNK):
+            self._at += len(chunk)
+            yield from self._feed(chunk)
+
+    def _feed(self, chunk: bytes) -> Iterator[SourceRecord]:
         *lines, rest = chunk.split(b"\n")
-        found = []
         for line in lines:
-            found += self._finish(line)
+            yield from self._finish(line)
         self._keep(rest)
-        return found
 
     def close(self) -> list[SourceRecord]:
         """The record of a last line without a line end, if it is an object."""

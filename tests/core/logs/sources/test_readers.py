@@ -1,21 +1,50 @@
-"""Readers of JSON lines, event files and offline runs: any chunks, truncated ends, damage and size."""
+"""Readers of JSON lines, event files and offline runs: growing files, truncated ends, damage and size.
+
+Event files are written by TensorBoard's own writer, offline runs as W&B's program writes them.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import struct
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy
 import pytest
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboard.util.tensor_util import make_tensor_proto
 
+from llmbx.logs.sources import offline_run
 from llmbx.logs.sources.base import LIMIT, Reader
-from llmbx.logs.sources.crc32c import crc32c, masked
 from llmbx.logs.sources.event_file import EventFile
+from llmbx.logs.sources.files import SourceFile
 from llmbx.logs.sources.jsonl import JsonLines
-from llmbx.logs.sources.offline_run import BLOCK, OfflineRun
+from llmbx.logs.sources.offline_run import OfflineRun
 from llmbx.model import SourceRecord
+
+BLOCK = 1 << 15
+"""Length of a block of an offline run."""
+
+
+def events(*messages: Event) -> bytes:
+    """An event file, without the event that names the version."""
+    file = io.BytesIO()
+    writer = RecordWriter(file)
+    for message in messages:
+        writer.write(message.SerializeToString())
+    return file.getvalue()
+
+
+def event(step: int, **scalars: float) -> Event:
+    values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+    return Event(wall_time=1000.5 + step, step=step, summary=Summary(value=values))
 
 
 def varint(value: int) -> bytes:
@@ -30,18 +59,11 @@ def message(number: int, content: bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
-def event(step: int, tag: str, value: float, padding: int = 0) -> bytes:
-    scalar = message(1, tag.encode()) + b"\x15" + struct.pack("<f", value) + message(9, b"x" * padding)
-    body = b"\x09" + struct.pack("<d", 1000.5 + step) + b"\x10" + varint(step) + message(5, message(1, scalar))
-    head = struct.pack("<Q", len(body))
-    return head + struct.pack("<I", masked(head)) + body + struct.pack("<I", masked(body))
-
-
 def offline(*messages: bytes) -> bytes:
     """A file with these messages, each split at the ends of blocks."""
     out = bytearray(b":W&B" + struct.pack("<HB", 0xBEE1, 0))
-    for one in messages:
-        rest, first = one, True
+    for content in messages:
+        rest, first = content, True
         while first or rest:
             left = BLOCK - len(out) % BLOCK
             if left < 7:
@@ -55,103 +77,160 @@ def offline(*messages: bytes) -> bytes:
 
 
 def history(step: int, padding: int = 0, **values: object) -> bytes:
-    known = {"_step": step, "_timestamp": 1000.5 + step, **values, **({"text": "x" * padding} if padding else {})}
-    items = b"".join(
-        message(
-            1, message(2, name.encode()) + varint(16 << 3 | 2) + varint(len(text := json.dumps(value).encode())) + text
-        )
-        for name, value in known.items()
-    )
-    return message(2, items)
+    item = {"_step": step, "_timestamp": 1000.5 + step, **values, **({"text": "x" * padding} if padding else {})}
+    return message(2, b"".join(message(1, history_item(name, json.dumps(value))) for name, value in item.items()))
+
+
+def history_item(name: str, value: str) -> bytes:
+    return message(2, name.encode()) + varint(16 << 3 | 2) + varint(len(value)) + value.encode()
 
 
 def lines(*objects: object) -> bytes:
-    return b"".join(json.dumps(one).encode() + b"\n" for one in objects)
+    return b"".join(json.dumps(value).encode() + b"\n" for value in objects)
 
 
 FILES: dict[str, tuple[Callable[[str, int | None], Reader], bytes]] = {
     "jsonl": (JsonLines, lines(*({"step": n, "wall_time": 1000.5 + n, "images": 10.0 * n} for n in (1, 2, 3)))),
-    "tensorboard": (EventFile, b"".join(event(n, "images", 10.0 * n) for n in (1, 2, 3))),
+    "tensorboard": (EventFile, events(*(event(n, images=10.0 * n) for n in (1, 2, 3)))),
     "wandb": (OfflineRun, offline(*(history(n, images=10.0 * n) for n in (1, 2, 3)))),
 }
 
+INCOMPLETE = {
+    "jsonl": "f: the last record is incomplete and skipped",
+    "tensorboard": "f: the last record is incomplete and skipped",
+    "wandb": "f: wandb leet inspect: reached the end of an incomplete .wandb file (the run may still be active or was "
+    "interrupted)",
+}
 
-def read(reader: Reader, data: bytes, size: int) -> list[SourceRecord]:
-    found = [record for at in range(0, len(data), size) for record in reader.feed(data[at : at + size])]
-    return [*found, *reader.close()]
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "metrics"
+
+
+def read(reader: Reader, path: Path, data: bytes) -> list[SourceRecord]:
+    """What a reader finds new in a file that has grown to `data`."""
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        return [*reader.read(file)]
+
+
+def read_whole(reader: Reader, path: Path, data: bytes) -> list[SourceRecord]:
+    return [*read(reader, path, data), *reader.close()]
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_records_do_not_depend_on_how_the_file_is_cut_into_chunks(kind: str) -> None:
+def test_records_have_step_time_values_and_the_rank_of_the_file(kind: str, path: Path) -> None:
     make, data = FILES[kind]
-    for size in (1, 2, 7, 12, 13, len(data)):
-        reader = make("metrics-rank-1", 1)
-        found = read(reader, data, size)
-        assert [(r.source, r.rank, r.step, r.wall_time) for r in found] == [
-            ("metrics-rank-1", 1, n, 1000.5 + n) for n in (1, 2, 3)
-        ], size
-        assert [record.values["images"] for record in found] == [10.0, 20.0, 30.0]
-        assert reader.faults.lines("f") == []
+    reader = make("metrics-rank-1", 1)
+    records = read_whole(reader, path, data)
+    assert [(r.source, r.rank, r.step, r.wall_time) for r in records] == [
+        ("metrics-rank-1", 1, n, 1000.5 + n) for n in (1, 2, 3)
+    ]
+    assert [record.values["images"] for record in records] == [10.0, 20.0, 30.0]
+    assert reader.faults.lines("f") == []
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_truncated_end_keeps_the_records_before_it_and_is_reported(kind: str) -> None:
+def test_a_growing_file_is_read_on_and_an_unfinished_record_waited_for(kind: str, path: Path) -> None:
     make, data = FILES[kind]
-    for cut in (2, 5, 20):
+    reader, steps, step = make("f", None), list[int | None](), max(1, len(data) // 9)
+    for size in range(step, len(data), step):
+        steps += [record.step for record in read(reader, path, data[:size])]
+    assert steps == [1, 2]
+    assert [record.step for record in read(reader, path, data)] == [3]
+    assert read_whole(reader, path, data) == [] and reader.faults.lines("f") == []
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("cut", [2, 20])
+def test_a_truncated_end_keeps_the_records_before_it_and_is_reported(kind: str, cut: int, path: Path) -> None:
+    make, data = FILES[kind]
+    reader = make("f", None)
+    assert [record.step for record in read_whole(reader, path, data[:-cut])] == [1, 2]
+    assert reader.faults.lines("f") == [INCOMPLETE[kind]]
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_damage_is_reported_and_never_becomes_a_value(kind: str, path: Path) -> None:
+    make, data = FILES[kind]
+    values = {record.step: record.values for record in read_whole(make("f", None), path, data)}
+    for place in range(0, len(data), 11 if kind == "wandb" else 3):
         reader = make("f", None)
-        assert [record.step for record in read(reader, data[:-cut], 64)] == [1, 2], cut
-        assert reader.faults.lines("f") == ["f: the last record is incomplete and skipped"]
-    waiting = make("f", None)
-    assert [record.step for record in waiting.feed(data[:-5])] == [1, 2]
-    rest = [record.step for record in (*waiting.feed(data[-5:]), *waiting.close())]
-    assert rest == [3] and waiting.faults.lines("f") == [], "a growing file's last record is waited for"
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_a_record_beyond_the_limit_is_skipped_and_the_next_ones_are_read(kind: str) -> None:
-    make, data = FILES[kind]
-    long = {
-        "jsonl": lines({"step": 9, "text": "x" * LIMIT}),
-        "tensorboard": event(9, "images", 1.0, padding=LIMIT),
-        "wandb": offline(history(8, images=1.0), history(9, padding=3 * LIMIT, images=1.0), history(10, images=2.0)),
-    }[kind]
-    whole = long if kind == "wandb" else data + long + data
-    for size in (1 << 12, len(whole)):
-        reader = make("f", None)
-        found = [record.step for record in read(reader, whole, size)]
-        assert found == ([8, 10] if kind == "wandb" else [1, 2, 3, 1, 2, 3])
-        assert reader.faults.lines("f") == ["f: 1 record is longer than 64 KiB and skipped"]
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_damage_is_reported_once_and_never_becomes_a_value(kind: str) -> None:
-    make, data = FILES[kind]
-    good = {record.step: record.values for record in read(make("f", None), data, 64)}
-    for place in range(0, len(data), 3):
-        reader = make("f", None)
-        found = read(reader, data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :], 64)
+        records = read_whole(reader, path, data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :])
         if kind != "jsonl":  # a line has no checksum
-            assert all(record.values == good[record.step] for record in found), place
-            assert len(found) == 3 or len(reader.faults.lines("f")) == 1, place
+            assert all(record.values == values[record.step] for record in records), place
+            assert len(records) == 3 or reader.faults.lines("f"), place
 
 
-def test_any_bytes_are_read_without_an_exception() -> None:
-    for make, data in FILES.values():
-        for junk in (b"\0" * 70_000, b"\xff" * 70_000, b"{" * 70_000 + b"\n", data[1:9], b"[" * 60_000 + b"\n", b"1\n"):
-            assert read(make("f", None), junk, 4096) == []
+@pytest.mark.parametrize("kind", FILES)
+def test_any_bytes_are_read_without_an_exception(kind: str, path: Path) -> None:
+    make, data = FILES[kind]
+    huge = struct.pack("<Q", 1 << 62)
+    for junk in (b"\0" * 70_000, b"\xff" * 70_000, b"{" * 70_000 + b"\n", data[1:9], b"[" * 60_000 + b"\n", b"1\n",
+                 huge + b"\0" * 40):  # fmt: skip
+        reader = make("f", None)
+        assert read_whole(reader, path, junk) == []
+        assert all("\n" not in line and len(line) < 300 for line in reader.faults.lines("f"))
 
 
-def test_json_lines_with_what_python_writes_and_what_is_no_object() -> None:
+def test_a_record_that_claims_to_be_longer_than_the_file_is_incomplete(path: Path) -> None:
+    """With a right checksum, as only a hostile file has."""
+    length = struct.pack("<Q", 1 << 62)
+    reader = EventFile("f", None)
+    head = length + struct.pack("<I", masked_crc32c(length))
+    assert [record.step for record in read_whole(reader, path, FILES["tensorboard"][1] + head + b"x" * 9)] == [1, 2, 3]
+    assert reader.faults.lines("f") == ["f: the last record is incomplete and skipped"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "wandb"])
+def test_a_record_beyond_the_limit_is_skipped_and_the_next_ones_are_read(kind: str, path: Path) -> None:
+    make, data = FILES[kind]
+    reader = make("f", None)
+    if kind == "jsonl":
+        records = read_whole(reader, path, data + lines({"step": 9, "text": "x" * LIMIT}) + data)
+        assert [record.step for record in records] == [1, 2, 3, 1, 2, 3]
+    else:
+        long = offline(history(8, images=1.0), history(9, padding=3 * LIMIT, images=1.0), history(10, images=2.0))
+        assert [record.step for record in read_whole(reader, path, long)] == [8, 10]
+    assert reader.faults.lines("f") == ["f: 1 record is longer than 64 KiB and skipped"]
+
+
+def test_scalars_of_event_files_are_read_and_nothing_else(path: Path) -> None:
+    contents = {"exact": numpy.float64(0.1), "count": [7], "vector": [1.0, 2.0], "text": "words", "empty": []}
+    tensors = {tag: make_tensor_proto(content) for tag, content in contents.items()}
+    values = [Summary.Value(tag=tag, tensor=tensor) for tag, tensor in tensors.items()]
+    values += [Summary.Value(tag="nan", simple_value=math.nan), Summary.Value(simple_value=1.0)]
+    bomb = make_tensor_proto(1.0)
+    bomb.tensor_shape.dim.add(size=1 << 40)
+    values.append(Summary.Value(tag="bomb", tensor=bomb))
+    data = events(Event(file_version="brain.Event:2"), Event(step=3, summary=Summary(value=values)))
+    (record,) = read_whole(EventFile("f", None), path, data)
+    assert (record.step, record.wall_time) == (3, None)
+    assert repr(record.values) == repr({"exact": 0.1, "count": 7.0, "nan": math.nan})
+
+
+def test_numbers_of_an_offline_run_that_are_not_finite(path: Path) -> None:
+    (record,) = read_whole(OfflineRun("f", None), path, offline(history(1, loss=math.nan, peak=-math.inf)))
+    assert (repr(record.values["loss"]), record.values["peak"]) == ("nan", -math.inf)
+
+
+def test_json_lines_with_what_python_writes_and_what_is_no_object(path: Path) -> None:
     reader = JsonLines("f", None)
     data = b'{"step": 1, "loss": NaN}\n\n[1]\n{"step": true}\n{"step": 2.0, "wall_time": "now"}\n{"step": 3}'
-    first, second, third, last = read(reader, data, 5)
+    first, second, third, last = read_whole(reader, path, data)
     assert first.step == 1 and math.isnan(float(str(first.values["loss"])))
     assert (second.step, third.step, third.wall_time, last.step) == (None, 2, None, 3)
     assert reader.faults.lines("f") == ["f: 1 record is not valid and skipped (first: line 3 is not a JSON object)"]
-    big = read(JsonLines("f", None), b'{"step": ' + b"9" * 400 + b', "x": ' + b"9" * 5000 + b"}\n", 100)
-    assert big == []
+    big = b'{"step": ' + b"9" * 400 + b', "x": ' + b"9" * 5000 + b"}\n"
+    assert read_whole(JsonLines("f", None), path, big) == []
 
 
-def test_the_checksum_is_the_published_one() -> None:
-    assert crc32c(b"123456789") == 0xE3069283, "the check value of CRC-32C (RFC 3720)"
-    assert crc32c(b"\0" * 32) == 0x8A9136AA, "RFC 3720, B.4"
+def test_an_older_package_is_one_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old:
+        version = "0.30.2"
+
+    monkeypatch.setattr(offline_run.metadata, "distribution", lambda name: Old())
+    assert SourceFile(path, "f", "wandb").faults() == [
+        "f: wandb 0.31 or newer is not installed: pip install 'llmbx[wandb]'"
+    ]
