@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,6 +112,14 @@ def test_a_fault_changes_the_verdict(name: str, format_: str, plugins: Plugins, 
     assert found.comparable is (fault.effect != "not comparable")
     said = {"invalid": (found.cause,), "failed": (found.cause,), "not comparable": found.not_comparable_because}
     assert any(line for line in said.get(fault.effect, found.warnings))
+
+
+def test_a_run_whose_log_is_out_of_order_has_no_figure_and_names_the_lines(plugins: Plugins, judge: Judge) -> None:
+    log = clean("bridge", plugins)
+    FAULTS["lines in reverse order"].change(log)
+    found = judge(log)
+    assert re.fullmatch(r"out of order, lines \d+ and \d+ \(check out-of-order\)", found.cause or "")
+    assert (found.step_time_s.mean, found.mfu.value, found.loss.last, found.steps_measured) == (None, None, None, 0)
 
 
 def test_a_loss_that_the_synthetic_data_makes_0_is_valid(plugins: Plugins, judge: Judge) -> None:

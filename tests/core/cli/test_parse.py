@@ -29,11 +29,13 @@ from llmbx.cli.parse_table import as_json, table
 from llmbx.errors import InfraError, LlmbxError, UsageError
 from llmbx.logs.find import find_logs
 from llmbx.logs.parser import LogFormat, Record
-from llmbx.model import Event, Measure, RunSpec, Source, SourceRecord, Step
+from llmbx.measure.figures import measure
+from llmbx.model import Event, JobStatus, Measure, RunSpec, Source, SourceRecord, Step
 from llmbx.model.flops import Flops
 from llmbx.plugins.guards import guard_format
 from llmbx.plugins.manager import Plugins
-from llmbx.record.folder import new_record, write_record
+from llmbx.record.folder import new_record, read_run, write_record, write_result, write_steps
+from llmbx.run.finalize import build_result
 
 Parse = Callable[..., Result]
 
@@ -257,6 +259,20 @@ def test_a_run_of_llmbx_is_measured_by_its_record(run: Path, plugins: Plugins) -
     assert "2000.00*" in text and "* recomputed from step time" in text
     (other,) = rows(run, window="last", plugins=plugins)
     assert (other["window"], other["steps_measured"]) == ("20-20", 1)
+
+
+def test_a_finished_run_is_measured_from_its_stored_steps_if_these_are_whole(run: Path, plugins: Plugins) -> None:
+    record = read_run(run).record
+    steps = [Step(number=number, time_s=3.0) for number in range(1, 21)]
+    ended = JobStatus(state="ended", exit_code=0)
+    write_result(run, build_result(record, ended, measure(record.spec, steps)))
+    write_steps(run, steps)
+    (row,) = rows(run, plugins=plugins)
+    assert (row["step_time_mean_s"], row["steps_seen"]) == (3.0, 20)
+    write_steps(run, steps[:4])
+    (row,) = rows(run, plugins=plugins)
+    assert (row["step_time_mean_s"], row["steps_seen"]) == (2.0, 20), "those of the log"
+    assert "steps.jsonl has 4 of 20 steps; the log is measured, if it is there" in row["notes"]
 
 
 def test_a_record_that_cannot_be_read_leaves_the_log_alone(run: Path, plugins: Plugins) -> None:

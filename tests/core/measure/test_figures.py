@@ -121,3 +121,12 @@ def test_no_steps_give_no_metrics(make_spec: Make) -> None:
 def test_peak_memory_is_the_largest_in_gigabytes(make_spec: Make) -> None:
     log = [Step(number=1, time_s=1.0, peak_memory_bytes=70_833_405_952), Step(number=2, time_s=1.0)]
     assert measure(make_spec(window="last"), log, None).peak_memory_gb == pytest.approx(70.8334, abs=1e-3)
+
+
+def test_a_log_without_a_run_has_the_tflops_of_the_lines_that_print_them(make_spec: Make) -> None:
+    """Those of a run are computed from its formula unless every measured line has them."""
+    some = [*steps([1.0, 1.0], tflops_per_gpu=400.0), *steps([1.0], first=3)]
+    figures = measure(None, some, policy="1-3")
+    assert (figures.tflops_per_gpu.mean, figures.tflops_per_gpu.source) == (400.0, "log")
+    assert (figures.tokens_per_s, figures.mfu.value) == (None, None)
+    assert measure(make_spec(), some, policy="1-3").tflops_per_gpu.mean is None

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from llmbx.logs.parser import Record
 from llmbx.logs.sources import files
 from llmbx.logs.sources.files import SourceFiles, as_lines, kind_of, rank_in
+from llmbx.logs.sources.jsonl import JsonLines
 from llmbx.model import Event, Line, Measure, Source, SourceRecord, Step
 from llmbx.plugins.log_parser import CheckedParser
 from llmbx.run.collect import collect_source
@@ -93,6 +95,24 @@ def test_a_growing_file_is_read_on_and_an_unfinished_record_waited_for(tmp_path:
     assert not sources.advance(found.append)
     sources.close(found.append)
     assert [step.measures for step in checked.close()] == [{"images": 1.0}, {"images": 2.0}]  # type: ignore[union-attr]
+
+
+def test_a_file_that_has_not_grown_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader may read it from its beginning each time."""
+    reads = list[int]()
+
+    class Counting(JsonLines):
+        def read(self, file: BinaryIO) -> Iterator[SourceRecord]:
+            reads.append(1)
+            return super().read(file)
+
+    monkeypatch.setattr(files, "reader_of", lambda kind, source, rank: Counting(source, rank))
+    path, sources = tmp_path / "metrics-rank-0.jsonl", SourceFiles(tmp_path, CheckedParser(Reading(), "x"))
+    for content in (line(1, 1.0), "", "", line(2, 2.0)):
+        with path.open("a") as file:
+            file.write(content)
+        sources.advance(lambda record: None)
+    assert len(reads) == 2
 
 
 def test_lines_have_source_rank_stream_and_time(tmp_path: Path) -> None:
