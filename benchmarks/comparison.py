@@ -19,8 +19,8 @@ import random
 import sys
 from collections import Counter
 
-from llmbx.measure import intervals, run_variation
 from llmbx_analysis.compare.verdict import decide_verdict
+from llmbx_verdict.statistics import intervals, run_variation
 
 TOLERANCE = 0.05
 STEPS = 34

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 
-from llmbx.measure import autoregression, stats, student_t
+from llmbx.measure import stats
+from llmbx_verdict.statistics import autoregression, student_t
 
 COUNTS = (6, 10, 20, 34, 50, 100)
 CORRELATIONS = (0.0, 0.3, 0.5, 0.7, 0.9)

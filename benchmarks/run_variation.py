@@ -23,8 +23,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from llmbx.measure import run_variation
-from llmbx.measure.student_t import quantile
+from llmbx_verdict.statistics import run_variation
+from llmbx_verdict.statistics.student_t import quantile
 
 KEY = ("version", "org", "system", "bench", "gbs", "seq", "ga")
 SCALES = [step / 1e5 for step in range(20, 200)]

@@ -21,8 +21,8 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from llmbx.measure.stability import LARGEST_UNCERTAINTY, judge
 from llmbx.model import Step
+from llmbx_verdict.stability import LARGEST_UNCERTAINTY, judge
 
 COUNTS = (10, 20, 30, 40, 100)
 CORRELATIONS = (0.0, 0.3, 0.6, 0.9)

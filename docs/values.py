@@ -101,6 +101,12 @@ SECTIONS = (
     ("The outcome of a comparison", "model/comparison.py", ("ComparisonOutcome",)),
     ("The log", "model/step.py", ("Step", "Event", "Prints")),
     ("Measures, and other files of a run", "model/measure.py", ("Measure", "Line", "Source", "SourceRecord")),
+    (
+        "Checks and their evidence",
+        "model/evidence.py",
+        ("Evidence", "Check", "NotPossible", "Conflict", "Arrival", "Damage", "Node"),
+    ),
+    ("What was measured", "model/result.py", ("Figures",)),
 )
 """Title, module and records of the sections before the parser."""
 

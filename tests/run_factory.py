@@ -18,9 +18,9 @@ from llmbx.measure.figures import measure
 from llmbx.model import Figure, Image, JobStatus, Measure, Peak, ProfileSpec, Reference, RunSpec, Step, Workload
 from llmbx.model.flops import Flops
 from llmbx.model.workload import Recipe, Row, Size
-from llmbx.plugins.manager import Plugins
+from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import Record, Run, write_record, write_result, write_steps
-from llmbx.run.finalize import build_result
+from llmbx.run.result import build_result
 
 PEAK = Peak(tflops=989.0, name="H100 dense BF16", source="test")
 FLOPS = Flops(full=8e13, causal=6e13, formula="toy, version 1")
@@ -75,7 +75,8 @@ class RunFactory:
             Step(number=i, time_s=time, total=len(times) - 1, loss=1.0, measures=named[i])
             for i, time in enumerate(times)
         ]
-        figures = measure(spec, steps, FLOPS, declared=[declared for declared, _ in measures])
+        declared = [kind for kind, _ in measures]
+        figures = measure(spec, steps, FLOPS, declared=declared, judge=load().judge)
         outcome = build_result(entry, JobStatus(state="ended", exit_code=0), figures).replace(
             **{"status": "completed" if valid else "failed", "data_valid": valid, **(result or {})}
         )
@@ -142,7 +143,9 @@ def plugins(toy: Toy) -> Plugins:
     registry = pluggy.PluginManager("llmbx")
     registry.add_hookspecs(hookspecs)
     registry.register(toy, name="toy")
-    return Plugins(registry, [])
+    loaded = Plugins(registry, [])
+    loaded.judge = load().judge
+    return loaded
 
 
 @pytest.fixture

@@ -21,14 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pluggy
 
 from .config.install import Install
 from .launchers.base import Launcher
 from .logs.parser import LogFormat
+from .measure.judge import Judge
 from .model import (
+    Check,
     ComparisonOutcome,
     ConfigurationProgram,
     Expected,
@@ -48,9 +49,6 @@ from .model import (
 from .model.flops import Flops
 from .model.settings import Settings
 from .runtimes.base import Runtime
-
-if TYPE_CHECKING:
-    from .checks.base import Check
 
 VERSION = (1, 0)
 """The version of the hooks and of `llmbx.api`, (major, minor); see `llmbx.api`."""
@@ -157,6 +155,27 @@ def register_checks() -> Sequence[Check]:
 
         [Check(id="profile", reads="The profiles.", means="The profiler did not start.", do="See the log.",
                effect="failed", test=recorded, reads_files=True)]
+    """
+
+
+@hookspec(firstresult=True)
+def register_judge() -> Judge | None:
+    """Return the judge of what runs measured: its checks, the stability of a window, the verdict on a published figure.
+
+    When: when a run or a log is measured, and by `run` for its exit code. Called for every plugin until one returns a
+    judge. Without one, results have no stability and no checks, and a benchmark ends with exit code 5.
+
+    Example::
+
+        class Spread(Judge):
+            def stability(self, policy, steps, measured, excluded=()):
+                times = [step.time_s for step in measured]
+                steady = max(times) < 1.05 * min(times)
+                return Stability(verdict="stable" if steady else "noisy", reason="all steps within 5 %")
+
+        @hookimpl
+        def register_judge():
+            return Spread()
     """
 
 

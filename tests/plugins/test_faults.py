@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.checks import GROUPS
 from llmbx.model import FINAL, Job, JobStatus, Result
 from llmbx.plugins.manager import Plugins, load
 from llmbx.record import arrivals
 from llmbx.record.folder import Run, new_record
-from llmbx.run.finalize import assess
+from llmbx.run.assess import assess
 from llmbx.run.pipeline import exit_code
+from llmbx_verdict.checks import GROUPS
 
 from .faults import ALL, EVALUATION, FAULTS, GPUS
 from .made_log import Made, final, made, text

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.checks import run_checks
 from llmbx.logs.parser import LogFormat
 from llmbx.plugins.manager import load
+from llmbx.run.checks import run_checks
 from llmbx.run.collect import collect_file
 from llmbx.run.collector import Log
 from llmbx.run.evidence import gather
+from llmbx_verdict.judge import IntervalJudge
 
 LINES = {
     "megatron-bridge": (
@@ -79,7 +80,7 @@ def line(name: str, number: object, **values: str) -> str:
 
 
 def warned(log: Log) -> list[str]:
-    return [o.text for o in run_checks(gather(None, log, None)) if o.check == "odd-number"]
+    return [o.text for o in run_checks(gather(None, log, None), IntervalJudge().checks()) if o.check == "odd-number"]
 
 
 FIELDS = ("number", "time", "count", "batch", "loss", "value")

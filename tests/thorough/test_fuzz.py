@@ -145,7 +145,7 @@ def test_logs(log: Path, real: Plugins, tmp_path_factory: pytest.TempPathFactory
         before = snapshot(folder)
         with refused():
             for window in (None, "auto", "3-9"):
-                rows = parse_logs(find_logs([path]), formats, window, intervals=True)
+                rows = parse_logs(find_logs([path]), formats, real, window, intervals=True)
                 table(rows, full_names=True)
         with refused():
             for format_ in formats:
@@ -161,7 +161,7 @@ def test_bytes_that_are_no_log(real: Plugins, tmp_path_factory: pytest.TempPathF
     path = tmp_path_factory.mktemp("log") / "log-x.out"
     path.write_bytes(content)
     with refused():
-        table(parse_logs(find_logs([path]), real.log_formats()))
+        table(parse_logs(find_logs([path]), real.log_formats(), real))
     assert path.read_bytes() == content, "a log is only read"
 
 

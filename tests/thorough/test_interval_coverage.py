@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from llmbx.measure import autoregression, intervals
+from llmbx_verdict.statistics import autoregression, intervals
 
 from ..correlated_series import correlated
 

@@ -44,7 +44,8 @@ class Found(NamedTuple):
 
 
 AT_RUN_TIME = {
-    "core/llmbx/catalog/hardware.py", "core/llmbx/checks/hardware.py", "core/llmbx/run/infrastructure.py",
+    "core/llmbx/catalog/hardware.py", "plugins/verdict/llmbx_verdict/checks/hardware.py",
+    "core/llmbx/run/infrastructure.py",
     "core/llmbx/entry/find_secrets.py", "core/llmbx/secrets.py", "core/llmbx/logs/signatures.py",
     "plugins/nemo/llmbx_nemo/grammar/facts.py",
     "plugins/nemo/llmbx_nemo/grammar/fields.py", "plugins/analysis/llmbx_analysis/compare/differences.py",

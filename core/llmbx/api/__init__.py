@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from ..catalog.environments import needed as needed
     from ..catalog.workloads import load_workload as load_workload
     from ..catalog.workloads import load_workloads as load_workloads
-    from ..checks.base import Check as Check
-    from ..checks.base import Evidence as Evidence
-    from ..checks.base import NotPossible as NotPossible
+    from ..clock import TOLERANCE_S as CLOCK_TOLERANCE_S
     from ..codec import convert as convert
     from ..codec import decode as decode
     from ..codec import decoder as decoder
@@ -52,11 +50,13 @@ if TYPE_CHECKING:
     from ..launchers import payload as payload
     from ..launchers import processes as processes
     from ..launchers import script as script
+    from ..launchers.base import LOCAL as LOCAL
     from ..launchers.base import Launcher as Launcher
     from ..launchers.base import Unreachable as Unreachable
     from ..launchers.shim import phase_ranks as phase_ranks
     from ..logs import printed as printed
     from ..logs.lines import CUT as CUT
+    from ..logs.lines import LIMIT as LIMIT
     from ..logs.lines import LineReader as LineReader
     from ..logs.lines import split_label as split_label
     from ..logs.parser import LogFormat as LogFormat
@@ -65,27 +65,42 @@ if TYPE_CHECKING:
     from ..logs.restarts import FELL_TO as FELL_TO
     from ..logs.restarts import RESTARTED as RESTARTED
     from ..logs.restarts import Attempts as Attempts
+    from ..logs.signatures import FINISHED as FINISHED
     from ..logs.signatures import Signatures as Signatures
     from ..measure import formulas as formulas
     from ..measure import stats as stats
+    from ..measure.judge import Judge as Judge
+    from ..measure.judge import ReferenceVerdict as ReferenceVerdict
+    from ..measure.training import all_steps_skipped as all_steps_skipped
+    from ..measure.training import finite as finite
+    from ..measure.training import last_gradient_not_finite as last_gradient_not_finite
+    from ..measure.training import loss_not_finite as loss_not_finite
+    from ..measure.window import choose as choose_window
     from ..model import JOB_NAME as JOB_NAME
     from ..model import PREFLIGHT as PREFLIGHT
+    from ..model import Answer as Answer
+    from ..model import Arrival as Arrival
     from ..model import Axis as Axis
     from ..model import Bounds as Bounds
     from ..model import Capture as Capture
     from ..model import Chart as Chart
+    from ..model import Check as Check
     from ..model import CheckpointSpec as CheckpointSpec
     from ..model import Column as Column
     from ..model import ComparisonOutcome as ComparisonOutcome
     from ..model import ConfigurationProgram as ConfigurationProgram
+    from ..model import Conflict as Conflict
     from ..model import Convention as Convention
+    from ..model import Damage as Damage
     from ..model import Environment as Environment
     from ..model import Event as Event
+    from ..model import Evidence as Evidence
     from ..model import Example as Example
     from ..model import Expected as Expected
     from ..model import ExpectedConfiguration as ExpectedConfiguration
     from ..model import Fact as Fact
     from ..model import Figure as Figure
+    from ..model import Figures as Figures
     from ..model import Finding as Finding
     from ..model import Flops as Flops
     from ..model import Image as Image
@@ -99,6 +114,8 @@ if TYPE_CHECKING:
     from ..model import ModelShape as ModelShape
     from ..model import Mount as Mount
     from ..model import Natural as Natural
+    from ..model import Node as Node
+    from ..model import NotPossible as NotPossible
     from ..model import Obstacle as Obstacle
     from ..model import Option as Option
     from ..model import Parallelism as Parallelism
@@ -138,8 +155,10 @@ if TYPE_CHECKING:
     from ..model import Wrapping as Wrapping
     from ..model import layers as layers
     from ..model import layerwise as layerwise
+    from ..model.evidence import MEASURE as MEASURE
     from ..model.flops import Term as Term
     from ..model.flops import transformer as transformer
+    from ..model.result import Stable as Stable
     from ..model.section import is_number as is_number
     from ..phrases import format_bytes as format_bytes
     from ..phrases import listed as listed

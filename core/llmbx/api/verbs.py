@@ -42,11 +42,7 @@ if TYPE_CHECKING:
     from ..history import refresh as refresh
     from ..history import remeasure as remeasure
     from ..history import tags as tags
-    from ..measure import intervals as intervals
     from ..measure import measures as measures
-    from ..measure import planning as planning
-    from ..measure import run_variation as run_variation
-    from ..measure import series as series
     from ..measure import window as window
     from ..optional import imported as imported
     from ..plugins.manager import Plugins as Plugins

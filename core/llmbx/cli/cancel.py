@@ -22,8 +22,9 @@ def command(run_name: str) -> None:
     the steps logged so far are kept, and the result has the status cancelled. Only the owner of a run can cancel it.
     """
     from ..history import find_run
+    from ..run.assess import owns
     from ..run.cancellation import noted
-    from ..run.finalize import finalize, launcher_of, owns
+    from ..run.finalize import finalize, launcher_of
 
     workspace = load_workspace()
     run = find_run(workspace.install, run_name)

@@ -199,9 +199,9 @@ def result_text(result: Result, run: Run, workspace: Workspace, spec: RunSpec, a
     workload = workspace.plugins.workload(spec.workload, spec.plugin)
     row = nearest_row(spec, workload)
     unlike = differences(spec, row) if row is not None else []
-    judged = against_published([result], spec, workload, workspace.install, allowed)
+    judged = against_published([result], spec, workload, workspace.install, workspace.plugins.judge, allowed)
     advice = next_step(result, _name(run, workspace), slower=judged is not None and judged.verdict == "slower")
-    return render(result, run.folder, row, unlike, judged.sentence() if judged else None, advice)
+    return render(result, run.folder, row, unlike, judged.sentence if judged else None, advice)
 
 
 def interrupted(outcome: Result | Started) -> bool:
@@ -239,9 +239,9 @@ def worst_exit_code(
     workload = workspace.plugins.workload(spec.workload, spec.plugin)
     if any(not decided(result, spec, workload) for result in results):
         return 5
-    judged = against_published(results, spec, workload, workspace.install, allowed)
+    judged = against_published(results, spec, workload, workspace.install, workspace.plugins.judge, allowed)
     if judged is None:
         return 0
     if said:
-        click.echo(judged.sentence(), err=True)
+        click.echo(judged.sentence, err=True)
     return 3 if judged.verdict == "slower" else 0

@@ -96,9 +96,9 @@ def verdict(
     for result in results:
         if not decided(result, spec, workload):
             return Verdict(outcome="error", type="unstable", message=result.stability.warning or "no verdict")
-    judged = against_published(together or results, spec, workload, workspace.install, allowed)
+    judged = against_published(together or results, spec, workload, workspace.install, workspace.plugins.judge, allowed)
     if judged is not None and judged.verdict == "slower":
-        return Verdict(outcome="failure", type="slower", message=judged.sentence())
+        return Verdict(outcome="failure", type="slower", message=judged.sentence)
     return Verdict()
 
 

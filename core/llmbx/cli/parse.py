@@ -76,7 +76,7 @@ def command(
     plugins = load()
     formats = plugins.log_formats()
     logs = with_formats(find_logs([path_or_run(path) for path in paths] or (DEFAULT,)), formats, log_format)
-    rows = parse_logs(logs, formats, chosen, plugins, intervals=format_ == "json")
+    rows = parse_logs(logs, formats, plugins, chosen, intervals=format_ == "json")
     if save:
         _save(logs, chosen, plugins)
     _print(rows, format_, full_names)

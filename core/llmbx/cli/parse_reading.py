@@ -7,28 +7,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..checks import GROUPS, run_checks
-from ..checks.base import OWN_CHECK
 from ..errors import InfraError, LlmbxError
 from ..history import remeasure
 from ..history.refresh import current_status
 from ..logs.find import LogFile, sniff
 from ..logs.parser import LogFormat, LogParser
 from ..logs.unread import why
-from ..measure.figures import Figures, measure
-from ..model import Measure, Result, Step
+from ..measure.figures import measure
+from ..model import Figures, Measure, Result, Step
+from ..model.evidence import OWN_CHECK
 from ..model.result import CheckOutcome
 from ..record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
+from ..run.checks import run_checks
 from ..run.collect import collect_file, collect_run, collect_source
 from ..run.collector import Log
+from ..run.configuration import stated
 from ..run.evidence import gather
 from ..run.verdict import reached_end
 
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins
-
-WORK = frozenset(check.id for check in GROUPS["Work"])
-"""Checks that also read the final configuration, which is beside the log."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,19 +44,19 @@ class Reading:
     steps: Sequence[Step]
     run: Run | None
     result: Result | None
-    plugins: Plugins | None
+    plugins: Plugins
 
     def figures(self, window: str | None) -> Figures:
         """What was measured over a window; None: that of the run or of the log's recipe."""
-        if self.run is not None and self.plugins is not None:
+        if self.run is not None:
             return remeasure.figures(self.run, self.result, self.steps, self.plugins, window)
         recipe = self.format.window(self.file.experiment) if self.format else "auto"
         declared: tuple[Measure, ...] = getattr(self.parser, "measures", ())
-        return measure(None, self.steps, policy=window or recipe, declared=declared)
+        return measure(None, self.steps, policy=window or recipe, declared=declared, judge=self.plugins.judge)
 
     def checks(self, figures: Figures) -> tuple[CheckOutcome, ...]:
         """The outcomes of the checks; if the log is gone, only the result says what they found."""
-        run, result = self.run, self.result
+        run, result, plugins = self.run, self.result, self.plugins
         if self.parser is None:
             return result.checks if result else ()
         number = getattr(self.parser, "first_step", None)
@@ -68,12 +66,24 @@ class Reading:
         if run is not None:
             well = result is not None and result.exit_code == 0 and reached_end(run.record.spec, steps, number)
         lasted = result.timing.total_s if result is not None else None
-        evidence = gather(run, self.log, prints, figures, steps=steps, first=number, ended_well=well, lasted_s=lasted)
-        outcomes = run_checks(evidence)
+        facts = stated(run, plugins) if run is not None else {}
+        evidence = gather(
+            run,
+            self.log,
+            prints,
+            figures,
+            steps=steps,
+            first=number,
+            ended_well=well,
+            configured=facts,
+            lasted_s=lasted,
+        )
+        outcomes = run_checks(evidence, plugins.checks(None))
         if run is None or result is None:
             return outcomes
+        common = (outcome for outcome in outcomes if OWN_CHECK not in outcome.check)
         plugins_own = (outcome for outcome in result.checks if OWN_CHECK in outcome.check)  # as the run recorded it
-        return (*(_of_run(outcome, result) for outcome in outcomes), *plugins_own)
+        return (*common, *plugins_own)
 
     @property
     def ends_with_last_step(self) -> bool:
@@ -95,7 +105,7 @@ class Reading:
     @property
     def is_running(self) -> bool:
         """Whether the run that writes the log has not ended."""
-        if self.run is None or self.plugins is None or self.result is not None:
+        if self.run is None or self.result is not None:
             return False
         return current_status(self.run, self.plugins)[0] in ("pending", "running")
 
@@ -115,9 +125,9 @@ class Reading:
         return why(self.file.file, self.format, self.formats)
 
 
-def read(file: LogFile, formats: Sequence[LogFormat], plugins: Plugins | None) -> Reading | None:
+def read(file: LogFile, formats: Sequence[LogFormat], plugins: Plugins) -> Reading | None:
     """Read a log. None if the file is skipped."""
-    path, run = file.file, _run(file) if plugins is not None else None
+    path, run = file.file, _run(file)
     try:
         exists = path.exists()
         format_ = _format(file, formats) if exists else None
@@ -142,9 +152,9 @@ def _format(log: LogFile, formats: Sequence[LogFormat]) -> LogFormat | None:
     return next((format_ for format_ in formats if format_.name == log.format), None)
 
 
-def _own_parser(run: Run | None, plugins: Plugins | None) -> LogParser | None:
+def _own_parser(run: Run | None, plugins: Plugins) -> LogParser | None:
     """The parser for this run, which knows its specification; None if its plugin is missing."""
-    if run is None or plugins is None or run.record.spec.plugin not in plugins.frameworks():
+    if run is None or run.record.spec.plugin not in plugins.frameworks():
         return None
     return plugins.framework(run.record.spec.plugin).parse_log(run.record.spec)
 
@@ -182,9 +192,3 @@ def _stored_steps(run: Run | None, result: Result | None) -> tuple[list[Step], s
     seen = result.steps_seen if result is not None else 0
     short = f"{STEPS} has {len(steps)} of {seen} steps; the log is measured, if it is there"
     return steps, short if len(steps) < seen else None
-
-
-def _of_run(outcome: CheckOutcome, result: Result) -> CheckOutcome:
-    """The outcome; the run's own if it is not possible here, as the log does not have the final configuration."""
-    stored = next((check for check in result.checks if check.check == outcome.check), outcome)
-    return stored if outcome.outcome == "not possible" and outcome.check in WORK else outcome

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ..checks import first, texts
-from ..checks.timing import ORDER
 from ..logs.find import LogFile
 from ..logs.parser import LogFormat
-from ..measure.figures import Figures
-from ..measure.intervals import over_steps
-from ..model import Event, Step, Value
+from ..model import Event, Figures, Step, Value
 from ..model.result import CheckOutcome
+from ..run.checks import first, texts
 from ..run.verdict import failure
 from .parse_reading import Reading, read
 
@@ -50,6 +47,7 @@ class Row(Value, frozen=True):
     unit: Literal["s", "ms"] = "s"
     checks: tuple[CheckOutcome, ...] = ()
     notes: tuple[str, ...] = ()
+    out_of_order: bool = False
 
     @property
     def valid(self) -> bool:
@@ -71,7 +69,7 @@ class Row(Value, frozen=True):
         window, seen = self.figures.window, self.figures.steps_seen
         if self.figures.steps_measured or not seen or window.reason is None:
             return []
-        if any(outcome.check == ORDER.id for outcome in self.checks):  # then no window has a figure
+        if self.out_of_order:  # then no window has a figure
             return []
         hint = "" if window.policy in ("auto", "last") else "; try --window auto"
         return [f"nothing was measured in the window {window.policy}: {window.reason}{hint}"]
@@ -80,15 +78,15 @@ class Row(Value, frozen=True):
 def parse_logs(
     logs: Iterable[LogFile],
     formats: Sequence[LogFormat],
+    plugins: Plugins,
     window: str | None = None,
-    plugins: Plugins | None = None,
     intervals: bool = False,
 ) -> list[Row]:
     """Measure each log. Files of unknown format that were found in a folder are skipped, unless they belong to a run or
     their name starts with log.
 
-    `window` overrides the default window of each log's format or run. With `plugins`, the logs of runs of llmbx are
-    read and measured by the run's plugin and specification. `intervals` adds confidence intervals, which take about
+    `plugins` judge the logs, and read those of runs of llmbx. `window` overrides the default window of each log's
+    format or run. `intervals` adds confidence intervals, which take about
     20 ms per log. Raises `InfraError` if a log cannot be read.
     """
     readings = (read(log, formats, plugins) for log in logs)
@@ -105,7 +103,8 @@ def _row(reading: Reading, window: str | None, intervals: bool) -> Row:
         format=reading.format.name if reading.format else None,
         status=status,
         figures=figures,
-        step_time_interval_s=_interval(figures, reading.steps) if intervals else None,
+        step_time_interval_s=_interval(reading, figures) if intervals else None,
+        out_of_order=reading.log.out_of_order is not None,
         attempts=reading.log.attempts,
         cause=cause,
         unit=reading.format.unit if reading.format else "s",
@@ -161,11 +160,12 @@ def _explained(row: Row, reading: Reading) -> Row:
     return row
 
 
-def _interval(figures: Figures, steps: Sequence[Step]) -> tuple[float, float] | None:
+def _interval(reading: Reading, figures: Figures) -> tuple[float, float] | None:
     """The confidence interval of the mean step time."""
     window = figures.window
-    times = [s.time_s for s in steps if s.time_s is not None and not s.skipped and window.holds(s.number)]
-    if not figures.steps_measured or len(times) < 2 or min(times) <= 0 or max(times) >= MAX_STEP_TIME_S:
+    times = [s.time_s for s in reading.steps if s.time_s is not None and not s.skipped and window.holds(s.number)]
+    if not figures.steps_measured or len(times) < 2:
         return None
-    interval = over_steps(times)
-    return (interval.low, interval.high) if interval else None
+    if min(times) <= 0 or max(times) >= MAX_STEP_TIME_S:
+        return None
+    return reading.plugins.judge.interval(times)

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ..measure.figures import Figures
 from ..measure.measures import FIELDS
+from ..model import Figures
 from ..model.result import Window
 from .parse_rows import Row
 from .terminal import measure_text

@@ -1,46 +1,21 @@
-"""Judge the runs of one command against the published figure for exactly their work."""
+"""The published figure for exactly the work of some runs, and the judge's verdict on them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from ..config.install import Install
-from ..measure import intervals
-from ..model import Reference, Result, RunSpec, Value, Workload
-
-
-class AgainstPublished(Value, frozen=True):
-    """The change of the step time from the published row, and the slowdown that is allowed (both are fractions)."""
-
-    row: Reference
-    change: intervals.Change
-    allowed: float
-
-    @property
-    def verdict(self) -> Literal["slower", "within", "inconclusive"]:
-        """The whole interval decides, as in `llmbx compare --reference`."""
-        if self.change.low > self.allowed:
-            return "slower"
-        return "within" if self.change.high <= self.allowed else "inconclusive"
-
-    def sentence(self) -> str:
-        """The verdict in one line."""
-        change, allowed = self.change, f"{100 * self.allowed:g} %"
-        digits = 1 if change.high - change.low >= 0.002 else 2
-        low, high = f"{100 * change.low:+.{digits}f}", f"{100 * change.high:+.{digits}f} %"
-        how = f"{100 * change.fraction:+.1f} % step time ({100 * change.level:g} % interval {low} to {high})"
-        if self.verdict == "slower":
-            return f"slower than published: {how}, more than the {allowed} that are allowed"
-        if self.verdict == "within":
-            return f"not slower than published by more than {allowed}: {how}"
-        return f"no verdict against the published figure: {how} includes the {allowed} that are allowed; repeat the run"
+from ..measure.judge import Judge, ReferenceVerdict
+from ..model import Result, RunSpec, Workload
 
 
 def against_published(
-    results: Sequence[Result], spec: RunSpec, workload: Workload, install: Install, allowed: float
-) -> AgainstPublished | None:
-    """Judge the stable, comparable results of repeats; None if there are none, or no published step time."""
+    results: Sequence[Result], spec: RunSpec, workload: Workload, install: Install, judge: Judge, allowed: float
+) -> ReferenceVerdict | None:
+    """Compare the stable, comparable results of repeats with the published row; None if there is nothing to compare.
+
+    `allowed` is the tolerated slowdown (a fraction).
+    """
     from ..catalog.matching import exact_row
 
     row = exact_row(spec, workload)
@@ -49,16 +24,7 @@ def against_published(
         return None
     means = [r.step_time_s.mean for r in stable if r.step_time_s.mean]
     times = _times(stable[0], install) if len(stable) == 1 else []
-    return AgainstPublished(row=row, change=change_from(row, means, times), allowed=allowed)
-
-
-def change_from(row: Reference, means: Sequence[float], times: Sequence[float]) -> intervals.Change:
-    """The change from the row to runs with these means; `times` are the measured steps of a single run."""
-    assert row.step_time_s is not None
-    own = intervals.over_repeats(means) if len(means) > 1 else intervals.over_steps(times)
-    return intervals.change_from_figure(
-        row.step_time_s, row.step_time_rounding_s or 0.0, means, own or intervals.exact(means[0])
-    )
+    return judge.against_reference(row, means, times, allowed)
 
 
 def _times(result: Result, install: Install) -> list[float]:

@@ -40,7 +40,8 @@ def refresh_result(run: Run, plugins: Plugins) -> Result | None:
 
 def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:
     """Status of an unfinished run and the reason; a run that has ended is finalized and has its result's status."""
-    from ..run.finalize import finalize, job_status, owns
+    from ..run.assess import owns
+    from ..run.finalize import finalize, job_status
 
     try:
         if read_result(run.path) is None:

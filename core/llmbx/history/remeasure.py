@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import UsageError
-from ..measure import series
-from ..measure.figures import Figures, measure
+from ..measure.figures import measure
 from ..measure.measures import declared_in
-from ..model import Result, Step
+from ..model import Figures, Result, Step
 from ..plugins.manager import Plugins
 from ..record.folder import STEPS, Run, read_steps, write_result
 from ..resolve.numbering import first_number
-from ..run.finalize import formula
+from ..run.assess import formula
 
 
 def figures(run: Run, result: Result | None, steps: Sequence[Step], plugins: Plugins, policy: str | None) -> Figures:
@@ -24,10 +23,10 @@ def figures(run: Run, result: Result | None, steps: Sequence[Step], plugins: Plu
     spec = run.record.spec
     declared = declared_in(result.measures) if result is not None else ()
     if spec.plugin not in plugins.frameworks():
-        return measure(spec, steps, policy=policy, declared=declared)
+        return measure(spec, steps, policy=policy, declared=declared, judge=plugins.judge)
     flops, faults = formula(spec, plugins)
     declared = declared or plugins.framework(spec.plugin).parse_log(spec).measures
-    metrics = measure(spec, steps, flops, policy, first_number(spec, plugins), declared)
+    metrics = measure(spec, steps, flops, policy, first_number(spec, plugins), declared, plugins.judge)
     return metrics.replace(warnings=(*metrics.warnings, *faults))
 
 
@@ -40,8 +39,6 @@ def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins
         raise UsageError(f"{run.path / STEPS}: no such file, or an empty one; another window cannot be measured")
     found = figures(run, result, steps, plugins, policy)
     before = figures(run, result, steps, plugins, result.window.policy).warnings if result.window.policy else ()
-    # llmbx before 1.0 wrote what is now the reason of the stability as warnings.
-    before += series.warnings([step for step in steps if result.window.holds(step.number)])
     others = tuple(line for line in result.warnings if line not in before)
     members = {name: getattr(found, name) for name in found.__struct_fields__}
     return result.replace(**{**members, "warnings": (*found.warnings, *others)})
@@ -52,7 +49,7 @@ def save_window(run: Run, result: Result, plugins: Plugins, policy: str) -> Resu
 
     Raises `UsageError` if the window contains no measurable step, or if it is the run of another user.
     """
-    from ..run.finalize import owns
+    from ..run.assess import owns
     from .tags import announce
 
     if not owns(run):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..model import Scalar, Value
+from ..model import Node, Scalar
 from ..phrases import plural
 from ..run_files import RunFile, RunFolder, run_file
 
@@ -27,20 +27,6 @@ SCRIPT = "node.sh"
 PATTERN = "node-*.txt"
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
 _LARGEST = 1 << 20
-
-
-class Node(Value, frozen=True):
-    """One node, with the facts of each GPU by the names in `FACTS`. Unknown facts are omitted.
-
-    `numa` is what determined the NUMA node of the ranks: "GPU", "recipe", or "off" with the reason; None: unknown.
-    """
-
-    host: str | None = None
-    kernel: str | None = None
-    cpu: str | None = None
-    cores: int | None = None
-    numa: str | None = None
-    gpus: tuple[dict[str, Scalar], ...] = ()
 
 
 def read_nodes(run_dir: Path) -> tuple[Node, ...]:

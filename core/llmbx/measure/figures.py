@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from ..model import Measure, RunSpec, Step, Value
+from ..model import Figures, Measure, RunSpec, Step
 from ..model.flops import Flops
-from ..model.result import FlopsPerSample, Loss, MeasureFacts, Mfu, Stability, StepTime, Tflops, Window
-from . import formulas, measures, stability, stats
+from ..model.result import FlopsPerSample, Loss, Mfu, StepTime, Tflops, Window
+from . import formulas, measures, stats
+from .judge import NO_JUDGE, Judge
 from .window import choose
 
 ROUNDED = 0.005
@@ -19,26 +20,6 @@ DISAGREE = 0.01
 """Relative difference between the log's TFLOP/s and the computed value above which a warning is issued."""
 
 
-class Figures(Value, frozen=True):
-    """Metrics of the steps of one run; the fields are those of `result.json`."""
-
-    window: Window
-    steps_measured: int
-    steps_seen: int
-    step_time_s: StepTime
-    stability: Stability
-    tflops_per_gpu: Tflops
-    tokens_per_s: float | None
-    tokens_per_s_per_gpu: float | None
-    mfu: Mfu
-    days_per_1t_tokens: float | None
-    loss: Loss
-    peak_memory_gb: float | None
-    flops_per_sample: FlopsPerSample
-    measures: dict[str, MeasureFacts] = {}
-    warnings: tuple[str, ...] = ()
-
-
 def measure(
     spec: RunSpec | None,
     steps: Sequence[Step],
@@ -46,12 +27,13 @@ def measure(
     policy: str | None = None,
     first_number: int | None = None,
     declared: Sequence[Measure] = (),
+    judge: Judge = NO_JUDGE,
 ) -> Figures:
     """Compute the metrics of a run, or with `spec` None those of a log of which no specification is known.
 
     `policy` is the window; None: the specification's, else `auto`. `first_number` is the framework's number of the
     first step (0 or 1; None: the smallest number in the log). Profiled steps and the step that writes the profile are
-    never measured. `declared` are the measures of the log format.
+    never measured. `declared` are the measures of the log format. `judge` decides whether the window is stable.
     """
     hidden = profiled_numbers(spec, steps, first_number)
     window, measured = choose(steps, policy or (spec.window if spec else "auto"), hidden)
@@ -65,7 +47,7 @@ def measure(
         steps_measured=len(times),
         steps_seen=len(steps),
         step_time_s=step_time,
-        stability=stability.of_window(window.policy or "", steps, measured, hidden),
+        stability=judge.stability(window.policy or "", steps, measured, hidden),
         tflops_per_gpu=tflops,
         tokens_per_s=rate,
         tokens_per_s_per_gpu=rate / spec.gpus if rate and spec else None,
@@ -165,8 +147,3 @@ def _loss(steps: Sequence[Step]) -> Loss:
 def _memory(steps: Sequence[Step]) -> float | None:
     known = [step.peak_memory_bytes for step in steps if step.peak_memory_bytes is not None]
     return max(known) / 1e9 if known else None
-
-
-def finite(value: float | None) -> bool:
-    """False only for NaN and infinity; None counts as finite."""
-    return value is None or math.isfinite(value)

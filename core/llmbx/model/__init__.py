@@ -3,6 +3,7 @@
 from .base import Date, Natural, Positive, Scalar, Seconds, Value
 from .comparison import ComparisonOutcome
 from .configuration import FINAL, ConfigurationProgram, ExpectedConfiguration, Permitted
+from .evidence import Answer, Arrival, Check, Conflict, Damage, Evidence, Node, NotPossible
 from .expected import Bounds, Expected
 from .figure import Figure
 from .flops import Flops
@@ -11,7 +12,7 @@ from .job import Job, JobStatus, Owner, RunGroup, SinceBoot
 from .launch import JOB_NAME, PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .measure import Line, Measure, Source, SourceRecord
 from .profiler import Obstacle, Profiler
-from .result import Result, Stability
+from .result import Figures, Result, Stability
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
 from .settings import Option, Settings
 from .site import Proposal
@@ -38,25 +39,32 @@ __all__ = [
     "JOB_NAME",
     "PREFLIGHT",
     "RANK_VARIABLES",
+    "Answer",
+    "Arrival",
     "Axis",
     "Bounds",
     "Capture",
     "Chart",
+    "Check",
     "CheckpointSpec",
     "Checkpointing",
     "Column",
     "ComparisonOutcome",
     "ConfigurationProgram",
+    "Conflict",
     "Convention",
+    "Damage",
     "Date",
     "Environment",
     "Event",
+    "Evidence",
     "Example",
     "Expected",
     "ExpectedConfiguration",
     "Exports",
     "Fact",
     "Figure",
+    "Figures",
     "Finding",
     "Flops",
     "Image",
@@ -70,6 +78,8 @@ __all__ = [
     "ModelShape",
     "Mount",
     "Natural",
+    "Node",
+    "NotPossible",
     "Obstacle",
     "Option",
     "Owner",

@@ -129,6 +129,7 @@ class Timing(Value, frozen=True):
 
 
 Stable = Literal["stable", "drifting", "two-level", "outliers", "noisy", "too few steps"]
+"""Verdicts on a window (docs/stability.md)."""
 
 
 class Stability(Value, frozen=True):
@@ -153,6 +154,41 @@ class CheckOutcome(Value, frozen=True):
     check: str
     outcome: Literal["failed", "invalid", "not comparable", "warning", "not possible"]
     text: str
+
+
+class Figures(Value, frozen=True):
+    """Metrics of the steps of one run; the fields are those of `result.json`."""
+
+    window: Window
+    """The measured window."""
+    steps_measured: int
+    """Number of measured steps."""
+    steps_seen: int
+    """Number of steps in the log."""
+    step_time_s: StepTime
+    """Statistics of the step time, in seconds."""
+    stability: Stability
+    """Whether the mean represents the steps."""
+    tflops_per_gpu: Tflops
+    """Model TFLOP/s per GPU."""
+    tokens_per_s: float | None
+    """Tokens per second of all GPUs."""
+    tokens_per_s_per_gpu: float | None
+    """Tokens per second per GPU."""
+    mfu: Mfu
+    """Model FLOPs utilization."""
+    days_per_1t_tokens: float | None
+    """Days for 10^12 tokens."""
+    loss: Loss
+    """First and last loss."""
+    peak_memory_gb: float | None
+    """Peak memory of a GPU in GB (10^9 bytes)."""
+    flops_per_sample: FlopsPerSample
+    """Model FLOPs per sample."""
+    measures: dict[str, MeasureFacts] = {}
+    """Statistics of the log's own measures, by name."""
+    warnings: tuple[str, ...] = ()
+    """What is doubtful about the figures, one line each."""
 
 
 class Result(Value, frozen=True):

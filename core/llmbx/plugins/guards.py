@@ -1,4 +1,4 @@
-"""Guards around the objects that plugins return: runtimes, launchers, log formats and checks.
+"""Guards around the objects that plugins return: runtimes, launchers, judges, log formats and checks.
 
 What a guarded function prints goes to standard error. Its exceptions, hangs and invalid answers name the plugin and the
 call.
@@ -21,7 +21,7 @@ from .log_parser import CheckedParser
 from .validation import Returns, describe_type, method_returns, validate_answer
 
 if TYPE_CHECKING:
-    from ..checks.base import Answer, Check, Evidence
+    from ..model.evidence import Answer, Check, Evidence
 
 T = TypeVar("T")
 
@@ -43,10 +43,11 @@ def guarded(
 
 
 class _Tool:
-    """Stands for a runtime or launcher of `plugin`, with the same members. What `inside` returns is guarded too."""
+    """Stands for a runtime, launcher or judge of `plugin`, with the same members. What `inside` returns is guarded."""
 
     def __init__(self, tool: Any, plugin: str, kind: type) -> None:
         self._tool, self._kind = tool, kind
+        self._title = f"{kind.__name__.lower()} '{getattr(tool, 'name', plugin)}'"
         self.plugin = plugin
 
     def __getattr__(self, name: str) -> Any:
@@ -56,7 +57,7 @@ class _Tool:
         if not callable(member):
             return member
         method = getattr(self._kind, name, None)
-        title = f"{name} of {self._kind.__name__.lower()} '{self._tool.name}'"
+        title = f"{name} of {self._title}"
         returns = method_returns(method) if method else None
         call = guarded(member, f"plugin '{self.plugin}'", title, returns, slow=name in SLOW)
         return self._guard_answer(call) if name == "inside" else call
@@ -70,7 +71,7 @@ class _Tool:
 
 
 def guard_tool(tool: T, plugin: str, kind: type) -> T:
-    """Guard a runtime or launcher, which is of the `kind`. Its member `plugin` is the name of the plugin."""
+    """Guard a runtime, launcher or judge, which is of the `kind`. Its member `plugin` is the name of the plugin."""
     return cast(T, _Tool(tool, plugin, kind))
 
 
@@ -107,12 +108,12 @@ def _sniffer(sniff: Callable[[str], int]) -> Callable[[str], int]:
     return recognized
 
 
-def guard_check(check: Check, plugin: str) -> Check:
-    """The check under the plugin's name; if its test raises, hangs or answers nonsense, it is not possible.
+def guard_check(check: Check, plugin: str, name: str | None = None) -> Check:
+    """The check under `name`, by default PLUGIN:ID. If its test raises, hangs or answers nonsense, it is not possible.
 
     Raises `PluginError` if the check's own members are invalid.
     """
-    from ..checks.base import OWN_CHECK, Effect, NotPossible
+    from ..model.evidence import OWN_CHECK, Effect, NotPossible
 
     for member, values in (("effect", get_args(Effect)), ("runs", ("own", "all"))):
         value = getattr(check, member)
@@ -127,12 +128,12 @@ def guard_check(check: Check, plugin: str) -> Check:
         except LlmbxError as error:
             return NotPossible(reason=str(error))
 
-    return dataclasses.replace(check, id=f"{plugin}{OWN_CHECK}{check.id}", test=answer)
+    return dataclasses.replace(check, id=name or f"{plugin}{OWN_CHECK}{check.id}", test=answer)
 
 
 def guard_test(check: Check, plugin: str) -> Callable[[Evidence], Answer]:
     """The test of a check, which raises `PluginError` if it fails or answers nonsense."""
-    from ..checks.base import NotPossible
+    from ..model.evidence import NotPossible
 
     owner, name = f"plugin '{plugin}'", f"check '{check.id}'"
     test = guarded(check.test, owner, name, seconds=NEVER if check.reads_files else limit_s())
@@ -152,7 +153,7 @@ def guard_test(check: Check, plugin: str) -> Callable[[Evidence], Answer]:
 
 def failed_check(plugin: str, reason: str) -> Check:
     """Stands for the checks of a plugin that could not be asked for them."""
-    from ..checks.base import OWN_CHECK, Check, NotPossible
+    from ..model.evidence import OWN_CHECK, Check, NotPossible
 
     return Check(
         id=f"{plugin}{OWN_CHECK}checks", reads="", means="", do="", effect="warning",

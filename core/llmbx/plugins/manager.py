@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pluggy
 
@@ -20,7 +20,9 @@ from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat
+from ..measure.judge import NO_JUDGE, Judge
 from ..model import (
+    Check,
     ComparisonOutcome,
     ConfigurationProgram,
     Expected,
@@ -47,9 +49,6 @@ from .hangs import UNLIMITED
 from .log_parser import CheckedParser
 from .settings_check import check_settings
 from .validation import with_article
-
-if TYPE_CHECKING:
-    from ..checks.base import Check
 
 T = TypeVar("T")
 
@@ -355,13 +354,32 @@ class Plugins:
         found: Obstacle | None = self.ask(profiler, "profiler_obstacle", spec=spec)
         return found
 
-    def checks(self, spec: RunSpec | None, captured_by: Sequence[str] = ()) -> list[Check]:
-        """Return the checks of all plugins for a run, or for a log without a run (None). Faults make them not possible.
+    @functools.cached_property
+    def judge(self) -> Judge:
+        """The judge of what runs measured; one without verdicts if no plugin brings one."""
+        for name in hooks.implementers(self.manager, "register_judge", newest_first=True):
+            try:
+                judge: Judge | None = self.ask(name, "register_judge")
+            except LlmbxError as error:
+                self.disable(name, str(error))
+                continue
+            if judge is not None:
+                return guard_tool(judge, name, Judge)
+        return NO_JUDGE
 
-        Those of a profiler that only a phase of the launch asks for (`captured_by`) are warnings.
+    @property
+    def judges(self) -> bool:
+        """Return whether a plugin brings a judge."""
+        return self.judge is not NO_JUDGE
+
+    def checks(self, spec: RunSpec | None, captured_by: Sequence[str] = ()) -> list[Check]:
+        """Return the checks of the judge, then those of all plugins, for a run or for a log without one (None).
+
+        Faults make them not possible. Those of a profiler that only a phase of the launch asks for (`captured_by`) are
+        warnings.
         """
         own = {spec.plugin, *spec.profilers} if spec else set()
-        checks: list[Check] = []
+        checks = self._judge_checks()
         for name in hooks.implementers(self.manager, "register_checks"):
             try:
                 guarded = [guard_check(check, name) for answer in self.ask(name, "register_checks") for check in answer]
@@ -373,6 +391,15 @@ class Plugins:
             else:
                 checks += [check for check in guarded if check.runs == "all" or name in own]
         return checks
+
+    def _judge_checks(self) -> list[Check]:
+        """The checks of the judge, whose names are not those of its plugin."""
+        if not self.judges:
+            return []
+        try:
+            return [guard_check(check, self.judge.plugin, name=check.id) for check in self.judge.checks()]
+        except LlmbxError as error:
+            return [failed_check(self.judge.plugin, str(error))]
 
     def write_sections(self, path: Path, title: str, sections: Sequence[Section]) -> None:
         """Write a page of sections with the first plugin that can. Raises `UsageError` if no plugin can."""

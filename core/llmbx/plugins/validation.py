@@ -83,12 +83,7 @@ def validate_answer(what: str, returns: Returns | None, answer: Any) -> Any:
 @functools.cache
 def return_type(hook: str) -> Returns:
     """Return what a hook returns."""
-    names: dict[str, Any] = {}
-    if hook == "register_checks":
-        from ..checks.base import Check  # takes as long as the other records together, and few commands need it
-
-        names["Check"] = Check
-    returns = _returns(typing.get_type_hints(getattr(hookspecs, hook), localns=names)["return"])
+    returns = _returns(typing.get_type_hints(getattr(hookspecs, hook))["return"])
     assert returns is not None
     return returns
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from ..checks.base import Damage
 from ..logs.lines import LineReader, read_lines
 from ..logs.parser import LogParser
 from ..logs.sources.files import Reads, SourceFile, SourceFiles, as_lines, pieces
+from ..model import Damage
 from ..model.measure import SourceKind
 from ..plugins.log_parser import CheckedParser, as_checked
 from ..record import arrivals

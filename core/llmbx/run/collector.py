@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..checks.base import MEASURE, Conflict, Damage
 from ..logs.lines import line_number
 from ..logs.order import Attempt, Fall, Place, misplaced
 from ..logs.parser import Record
 from ..logs.restarts import FELL_TO, RESTARTED
 from ..model import Event, Step, Value
+from ..model.evidence import MEASURE, Conflict, Damage
 from ..run_files import RunFile
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from typing import Any
 from ..catalog.configuration import compare_configurations, not_permitted
 from ..errors import InfraError, LlmbxError, PluginError, UsageError
 from ..files import write_atomic
-from ..model import FINAL, ConfigurationProgram, ExpectedConfiguration, Image, ImageRequest, Result, RunSpec, Value
+from ..model import FINAL, ConfigurationProgram, ExpectedConfiguration, Image, ImageRequest, RunSpec, Value
 from ..model.configuration import REFUSED
 from ..phrases import listed
 from ..plugins.manager import Plugins
@@ -67,7 +67,7 @@ def stated(run: Run, plugins: Plugins) -> dict[str, int]:
         expected = plugins.framework(run.record.spec.plugin).expect_configuration(run.record.spec, run.path)
         found = read_final(run.path) if expected and expected.facts else None
     except LlmbxError:
-        return {}  # `with_evidence` reports it
+        return {}  # `configuration_doubts` reports it
     return _facts(found, expected) if expected is not None and found is not None else {}
 
 
@@ -158,43 +158,46 @@ def _start(program: ConfigurationProgram, image: Image, folder: Path) -> None:
         raise kind(f"the configuration cannot be built in {image.reference}: {lines[-1].strip()}")
 
 
-def with_evidence(result: Result, run: Run, plugins: Plugins) -> Result:
-    """Return the result with what the run's final configuration says about it.
+class Doubts(Value, frozen=True):
+    """What the final configuration of a completed run says against comparing it."""
 
-    A completed run is not comparable if its framework writes its final configuration and this one did not, or if the
+    reasons: tuple[str, ...] = ()
+    """Why the run is not comparable."""
+    warnings: tuple[str, ...] = ()
+    """Those of the reasons that are also warnings."""
+    versions: dict[str, str] = {}
+    """Versions that the framework itself found: on the host, nothing else knows them."""
+
+
+def configuration_doubts(run: Run, plugins: Plugins) -> Doubts:
+    """Return what the final configuration of a completed run says.
+
+    The run is not comparable if its framework writes its final configuration and this one did not, or if the
     configuration differs from upstream's in a field in which it may not. Profilers change the configuration, so that of
     a run with one is not compared.
     """
     spec = run.record.spec
-    if result.status != "completed":
-        return result
     try:
         expected = plugins.framework(spec.plugin).expect_configuration(spec, run.path)
         final = read_final(run.path) if expected else None
     except LlmbxError as error:
-        return _doubted(result, f"{UNVERIFIED}: {error}")
+        return _unverified(f": {error}")
     if expected is None:
-        return result
+        return Doubts()
     if final is None:
-        return _doubted(result, f"{UNVERIFIED}: the run wrote no {FINAL}")
-    # what the framework itself found: on the host, nothing else knows it
-    result = result.replace(versions={**final.versions, **result.versions})
-    if why := _unstated(final, expected):
-        result = _doubted(result, f"{UNVERIFIED}: {FINAL} {why}")
-    if spec.profile or spec.trace:
-        return result
-    differing = [found.key for found in not_permitted(compare_configurations(final.final, expected))]
-    if not differing:
-        return result
-    reason = f"the configuration differs from upstream's in {listed(differing, NAMED)}"
-    return result.replace(comparable=False, not_comparable_because=(*result.not_comparable_because, reason))
+        return _unverified(f": the run wrote no {FINAL}")
+    why = _unstated(final, expected)
+    doubts = _unverified(f": {FINAL} {why}") if why else Doubts()
+    differing = () if spec.profile or spec.trace else _differing(final, expected)
+    return doubts.replace(reasons=(*doubts.reasons, *differing), versions=final.versions)
 
 
-def _doubted(result: Result, warning: str) -> Result:
-    """Return the result with a warning that is also a reason why it is not comparable."""
-    changed: Result = result.replace(
-        comparable=False,
-        not_comparable_because=(*result.not_comparable_because, warning),
-        warnings=(*result.warnings, warning),
-    )
-    return changed
+def _unverified(why: str) -> Doubts:
+    warning = f"{UNVERIFIED}{why}"
+    return Doubts(reasons=(warning,), warnings=(warning,))
+
+
+def _differing(final: FinalConfiguration, expected: ExpectedConfiguration) -> tuple[str, ...]:
+    """The line about fields that differ from upstream's and may not; empty if there is none."""
+    keys = [difference.key for difference in not_permitted(compare_configurations(final.final, expected))]
+    return (f"the configuration differs from upstream's in {listed(keys, NAMED)}",) if keys else ()

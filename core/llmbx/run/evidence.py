@@ -6,18 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..checks import first as first_finding
-from ..checks import run_checks, texts
-from ..checks.base import Arrival, Check, Evidence
 from ..entry.seen import FILE as SEEN
 from ..launchers.nodes import read_nodes
-from ..measure.figures import Figures
-from ..model import Prints, Result, Step
-from ..model.result import CheckOutcome
+from ..model import Arrival, Evidence, Figures, Prints, Step
 from ..record import arrivals
 from ..record.folder import Run
 from .collector import Log
-from .verdict import Verdict
 
 
 def gather(
@@ -75,32 +69,3 @@ def seen_gpus(run: Run) -> tuple[str, ...] | None:
         return tuple(str(gpu["name"]) for gpu in gpus if gpu.get("name"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def decide(verdict: Verdict, evidence: Evidence, own: Sequence[Check] = ()) -> tuple[Verdict, tuple[CheckOutcome, ...]]:
-    """Apply the checks, with the plugins' `own`, to the verdict: return the new one, and the outcomes of the checks.
-
-    The first finding that makes the data invalid is the cause of a run that would be completed; else the first one that
-    only fails it.
-    """
-    outcomes = run_checks(evidence, own)
-    invalid, failed = first_finding(outcomes, "invalid"), first_finding(outcomes, "failed")
-    found = invalid or failed
-    if found is None:
-        return verdict, outcomes
-    cause = verdict.cause or f"{found.text} (check {found.check})"
-    status = "failed" if verdict.status == "completed" else verdict.status
-    return verdict.replace(status=status, data_valid=verdict.data_valid and invalid is None, cause=cause), outcomes
-
-
-def with_outcomes(result: Result, outcomes: tuple[CheckOutcome, ...]) -> Result:
-    """The result with the outcomes of its checks: also as warnings, and as reasons not to compare it."""
-    severe = (*texts(outcomes, "invalid"), *texts(outcomes, "failed"))
-    reasons = (*result.not_comparable_because, *texts(outcomes, "not comparable"))
-    changed: Result = result.replace(
-        checks=outcomes,
-        not_comparable_because=reasons,
-        comparable=not reasons,
-        warnings=(*(text for text in severe if text != result.cause), *texts(outcomes, "warning"), *result.warnings),
-    )
-    return changed

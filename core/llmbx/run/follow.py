@@ -21,7 +21,7 @@ from ..record import arrivals, first_step
 from ..record.folder import Run
 from ..record.masking import Growing, Masker
 from ..run_files import RunFile, run_file
-from .finalize import owns
+from .assess import owns
 from .waiting import give_up
 
 POLL_S = 0.2

@@ -19,9 +19,10 @@ from ..plugins.manager import Plugins
 from ..record.folder import PairMark, Record, Run, claim_folder, new_record, read_run, write_record
 from ..runtimes.base import Progress
 from ..secrets import forget
+from .assess import Ended, assess
 from .context import RunContext
 from .context import wanted_image as wanted_image
-from .finalize import Ended, assess, conclude, retry_cause, write
+from .finalize import conclude, retry_cause, write
 from .follow import Sink, follow
 from .hub import require_access
 from .launch import render, with_cache, write_files

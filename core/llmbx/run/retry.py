@@ -12,8 +12,8 @@ from ..record.attempts import archive, next_folder
 from ..record.folder import RESULT, Attempt, Record, Run, pretty, read_run, write_record, write_steps
 from ..record.host import alive, is_me, myself
 from ..run_files import RunFolder
+from .assess import Ended, owns
 from .context import RunContext
-from .finalize import Ended, owns
 from .launch import render, write_files
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from ..checks.loss import broken
+from ..measure.training import broken
 from ..model import Event, JobStatus, RunSpec, Step, Value
 from ..model.launch import PREFLIGHT
 from ..model.result import Status

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ..checks.base import Evidence
 from ..errors import UsageError
 from ..model import Figure, Finding, Launch, Phase, Prefix, ProfileSpec, RunSpec, TraceSpec, Wrapping
+from ..model.evidence import Evidence
 from ..plugins.discovery import PluginInfo
 from ..plugins.guards import guard_test
 from ..plugins.manager import Plugins

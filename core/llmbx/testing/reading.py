@@ -6,8 +6,8 @@ import dataclasses
 
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
-from ..measure.figures import Figures, measure
-from ..model import Event, RunSpec, Step
+from ..measure.figures import measure
+from ..model import Event, Figures, RunSpec, Step
 from ..plugins.manager import Plugins, load
 from ..run.collect import collect
 
@@ -36,7 +36,12 @@ def parse_text(text: str, spec: RunSpec | None = None, plugin: str | None = None
     figures = None
     if spec is not None:
         figures = measure(
-            spec, log.steps, framework.compute_flops(spec), first_number=first_step(parser), declared=parser.measures
+            spec,
+            log.steps,
+            framework.compute_flops(spec),
+            first_number=first_step(parser),
+            declared=parser.measures,
+            judge=plugins.judge,
         )
     return Parsed(log.steps, log.events, _best_format(text, plugins), figures)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from llmbx.api import Result, Value, stats
-from llmbx.api.verbs import intervals
+from llmbx_verdict.statistics import intervals
 
 from .cells import Cell
 from .state import Slot

@@ -33,9 +33,9 @@ from llmbx.measure.figures import measure
 from llmbx.model import Event, JobStatus, Measure, RunSpec, Source, SourceRecord, Step
 from llmbx.model.flops import Flops
 from llmbx.plugins.guards import guard_format
-from llmbx.plugins.manager import Plugins
+from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import new_record, read_run, write_record, write_result, write_steps
-from llmbx.run.finalize import build_result
+from llmbx.run.result import build_result
 
 Parse = Callable[..., Result]
 
@@ -81,12 +81,12 @@ def write(path: Path, times: Sequence[float] = TIMES, extra: str = "", more: str
 
 def rows(*paths: Path, window: str | None = None, plugins: Plugins | None = None) -> list[dict[str, Any]]:
     """The rows as JSON has them."""
-    return [as_json(row) for row in parse_logs(find_logs(paths), FORMATS, window, plugins)]
+    return [as_json(row) for row in parse_logs(find_logs(paths), FORMATS, plugins or load(), window)]
 
 
 def printed(*paths: Path, plugins: Plugins | None = None, full_names: bool = False) -> str:
     """The table."""
-    return table(parse_logs(find_logs(paths), FORMATS, plugins=plugins), full_names)
+    return table(parse_logs(find_logs(paths), FORMATS, plugins or load()), full_names)
 
 
 def test_mean_and_sample_deviation_over_the_formats_window(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_tokens_a_second_come_from_the_logs_own_count(tmp_path: Path) -> None:
     log = write(tmp_path / "log-a.out", TIMES)
 
     def rate(window: str | None) -> float | None:
-        return parse_logs(find_logs([log]), formats, window)[0].figures.tokens_per_s
+        return parse_logs(find_logs([log]), formats, load(), window)[0].figures.tokens_per_s
 
     assert rate(None) == pytest.approx(1000 / TIMES[-1])
     assert rate("35-44") is None
@@ -297,7 +297,7 @@ def test_a_run_that_has_not_ended_is_running_and_one_without_times_says_so(
 
 
 def test_a_window_that_the_log_does_not_reach_has_no_figure(run: Path, plugins: Plugins) -> None:
-    (row,) = [as_json(row) for row in parse_logs(find_logs([run]), FORMATS, "11-21", plugins, intervals=True)]
+    (row,) = [as_json(row) for row in parse_logs(find_logs([run]), FORMATS, plugins, "11-21", intervals=True)]
     assert row["window_reason"] == "the log ends at step 20"
     figures = ("step_time_mean_s", "step_time_cv", "step_time_interval_s", "tflops_per_gpu_mean", "tokens_per_s")
     assert [row[name] for name in figures] == [None] * 5
@@ -347,7 +347,13 @@ def parse(monkeypatch: pytest.MonkeyPatch) -> Parse:
 
     def invoke(*arguments: object, formats: Iterable[type] = (Images, Plain)) -> Result:
         known = [*FORMATS, *map(as_format, formats)]
-        plugins = SimpleNamespace(log_formats=lambda: known, frameworks=list)
+        plugins = SimpleNamespace(
+            log_formats=lambda: known,
+            frameworks=list,
+            framework=load().framework,
+            judge=load().judge,
+            checks=load().checks,
+        )
         monkeypatch.setattr(llmbx.plugins.manager, "load", lambda: plugins)
         done = CliRunner().invoke(command, [str(argument) for argument in arguments])
         if isinstance(done.exception, LlmbxError):

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.checks import run_checks
 from llmbx.logs.lines import KEPT_DIGITS, LIMIT, read_lines
 from llmbx.logs.printed import BEYOND, LARGEST_STEP, real, sensible, whole
 from llmbx.logs.restarts import Attempts
 from llmbx.model import Event, Step
 from llmbx.plugins.log_parser import CheckedParser
+from llmbx.plugins.manager import load
+from llmbx.run.checks import run_checks
 from llmbx.run.collect import collect, collect_file
 from llmbx.run.evidence import gather
 
@@ -86,7 +87,8 @@ def test_a_number_of_5000_digits_does_not_end_the_measuring_of_any_parser(tmp_pa
     log.write_text("\n".join([*lines, "z" * (2 * LIMIT), ""]))
     found = collect_file(NaiveParser(), log)
     assert [(s.number, s.time_s, s.loss) for s in found.steps] == [(1, 0.5, 3.0), (2, None, 2.5), (3, 0.5, 2.0)]
-    texts = {o.check: o.text for o in run_checks(gather(None, found, None)) if o.outcome == "warning"}
+    outcomes = run_checks(gather(None, found, None), load().judge.checks())
+    texts = {o.check: o.text for o in outcomes if o.outcome == "warning"}
     assert texts["long-line"] == "1 line of the log is longer than 64 KiB and cut there"
     assert texts["odd-number"] == (
         "the log has numbers that cannot be true, which were left out: "

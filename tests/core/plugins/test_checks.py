@@ -10,11 +10,11 @@ import pluggy
 import pytest
 
 from llmbx import hookimpl, hookspecs
-from llmbx.checks import run_checks
-from llmbx.checks.base import Check, Evidence, NotPossible
 from llmbx.errors import PluginError
 from llmbx.model import Finding, RunSpec, Step
+from llmbx.model.evidence import Check, Evidence, NotPossible
 from llmbx.plugins.manager import Plugins
+from llmbx.run.checks import run_checks
 
 Make = Callable[..., RunSpec]
 MISSING = Finding(rule="profile", problem="no profile", fix="again")

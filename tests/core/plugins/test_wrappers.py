@@ -14,6 +14,7 @@ import pytest
 from llmbx import hookimpl, hookspecs
 from llmbx.config.install import Install
 from llmbx.errors import PluginError, UsageError
+from llmbx.measure.judge import Judge
 from llmbx.model import (
     ComparisonOutcome,
     ConfigurationProgram,
@@ -47,6 +48,7 @@ class OwnSettings(Settings, frozen=True):
 
 
 ANSWERS: dict[str, Any] = {
+    "register_judge": Judge(),
     "prepare_image": ImageRequest(), "build_command": LAUNCH, "register_profiler": Profiler(), "wrap_command": LAUNCH,
     "compute_flops": Flops(full=1.0, causal=1.0, formula="6ND"),
     "find_runs": RunGroup(folders=()), "expect_configuration": ExpectedConfiguration(),

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from llmbx import hookimpl
-from llmbx.checks.base import Check, Evidence
 from llmbx.errors import InfraError
 from llmbx.launchers.base import Launcher
 from llmbx.logs.parser import LogFormat, Record
@@ -24,6 +23,7 @@ from llmbx.model import (
     Workload,
     Wrapping,
 )
+from llmbx.model.evidence import Check, Evidence
 from llmbx.model.flops import Flops
 from llmbx.model.run_folder import log_name
 from llmbx.runtimes.base import Progress, Runtime

@@ -11,9 +11,9 @@ import pytest
 from llmbx.launchers.base import Unreachable
 from llmbx.model import Event, Job, JobStatus, RunSpec, Step
 from llmbx.record.folder import Record, Run
-from llmbx.run.finalize import build_result
 from llmbx.run.follow import follow
 from llmbx.run.pipeline import exit_code
+from llmbx.run.result import build_result
 from llmbx.run.verdict import judge
 from llmbx.run.waiting import give_up
 

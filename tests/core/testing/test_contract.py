@@ -12,11 +12,11 @@ import pytest
 import llmbx.builtin
 import llmbx_toy.plugin as toy
 from llmbx import hookimpl, hookspecs
-from llmbx.checks.base import Check, Evidence
 from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
 from llmbx.logs.parser import LogFormat
 from llmbx.model import ExpectedConfiguration, Image, Launch, Permitted, Phase, Prefix, RunSpec, Step
+from llmbx.model.evidence import Check, Evidence
 from llmbx.model.flops import Flops
 from llmbx.plugins.discovery import HOOKS, PluginInfo
 from llmbx.plugins.manager import Plugins

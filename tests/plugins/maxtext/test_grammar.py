@@ -15,6 +15,7 @@ from llmbx.logs.find import find_logs
 from llmbx.logs.lines import LineReader
 from llmbx.measure.window import choose
 from llmbx.model import RunSpec, Step
+from llmbx.plugins.manager import load
 from llmbx.run.collect import collect
 from llmbx.run.collector import Log
 from llmbx_maxtext.grammar import formats, parser, untimed
@@ -302,7 +303,7 @@ def test_the_log_of_the_recipes_scripts_is_measured_as_the_recipe_does(tmp_path:
     measured = [numbered(number, 20.0 if number < 3 else 7.9) for number in range(49)]
     lines = [*collect_phase, *(line for line in measured for _ in range(8)), RECIPE]
     (folder / "log-maxtext-64_70b_1407993.out").write_text("".join(f"{line}\n" for line in lines))
-    (row,) = parse_logs(find_logs([tmp_path / "results"]), formats())
+    (row,) = parse_logs(find_logs([tmp_path / "results"]), formats(), load())
     assert (row.experiment, row.format, row.status, row.attempts) == ("maxtext-64_70b_1407993", "maxtext", "Success", 2)
     figures, steady = row.figures, row.steady
     assert (figures.window.first, figures.window.last, figures.window.policy) == (49, 49, "last")

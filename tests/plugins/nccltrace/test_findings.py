@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import cast
 
-from llmbx.checks.base import Evidence
 from llmbx.model import Finding, RunSpec
+from llmbx.model.evidence import Evidence
 from llmbx_nccltrace import plugin
 
 from .lines import coll, head

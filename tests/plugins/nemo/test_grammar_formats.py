@@ -14,6 +14,7 @@ from llmbx.cli.parse_table import table
 from llmbx.errors import UsageError
 from llmbx.logs.find import find_logs, sniff
 from llmbx.model import RunSpec
+from llmbx.plugins.manager import load
 from llmbx_nemo.grammar import MegatronParser, Nemo2Parser, formats
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
@@ -21,7 +22,7 @@ STEP = "| elapsed time per iteration (ms): 5710.2 |"
 
 
 def rows(window: str | None = None) -> dict[str, Row]:
-    return {row.experiment: row for row in parse_logs(find_logs([LOGS / "experiments"]), formats(), window)}
+    return {row.experiment: row for row in parse_logs(find_logs([LOGS / "experiments"]), formats(), load(), window)}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.checks.base import Evidence
 from llmbx.model import ProfileSpec, RunSpec
+from llmbx.model.evidence import Evidence
 from llmbx_profiling import torch_profiler, xplane
 
 SPAN = ProfileSpec(start=45, stop=50, ranks="first", tool="torch")

@@ -155,7 +155,7 @@ def _compare(
     chosen: list[list[Measured]], workspace: Workspace, tag: str | None, allowed: float, force: bool, name: str,
     measure: str | None,
 ) -> Comparison:  # fmt: skip
-    from llmbx.api.verbs import intervals
+    from llmbx_verdict.statistics import intervals
 
     from ..compare import ByMeasure, Gate, compare_runs
 

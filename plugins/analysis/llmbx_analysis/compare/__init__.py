@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmbx.api import Reference, RunSpec
-from llmbx.api.verbs import intervals
+from llmbx_verdict.statistics import intervals
 
 from .by_measure import ByMeasure, measure_metrics
 from .caveats import run_warnings, side_warnings

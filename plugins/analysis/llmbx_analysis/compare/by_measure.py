@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from llmbx.api import UsageError, did_you_mean, stats
-from llmbx.api.verbs import intervals, measures, run_variation
+from llmbx.api.verbs import measures
+from llmbx_verdict.statistics import intervals, run_variation
 
 from .comparison import Better, Metric, Verdict
 from .gates import NORMAL, STEP_TIME, negated

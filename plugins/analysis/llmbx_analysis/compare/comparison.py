@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from llmbx.api import Scalar, Value
-from llmbx.api.verbs import intervals
+from llmbx_verdict.statistics import intervals
 
 Better = Literal["lower", "higher"]
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from llmbx.api import Figure, UsageError, did_you_mean
-from llmbx.api.verbs import Plugins, intervals, run_variation
+from llmbx.api.verbs import Plugins
+from llmbx_verdict.statistics import intervals, run_variation
 
 from .comparison import Metric, Verdict
 from .measured import Measured

@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 
 from llmbx.api import Result, RunSpec, Step, UsageError
-from llmbx.api.verbs import Plugins, Run, history, intervals, records, remeasure
+from llmbx.api.verbs import Plugins, Run, history, records, remeasure
 from llmbx.api.verbs import RunRecord as Record
+from llmbx_verdict.statistics import intervals
 
 
 @dataclasses.dataclass(frozen=True)

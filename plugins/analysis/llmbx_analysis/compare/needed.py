@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api.verbs import intervals, planning
+from llmbx_verdict.statistics import intervals, planning
 
 from .comparison import Needed
 from .measured import Measured, step_time

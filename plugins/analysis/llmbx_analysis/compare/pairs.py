@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llmbx.api.verbs import intervals
+from llmbx_verdict.statistics import intervals
 
 from .measured import Measured
 

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from llmbx.api.verbs import intervals
+from llmbx_verdict.statistics import intervals
 
 from .comparison import Comparison, Difference, Metric, Side
 from .differences import NOTABLE

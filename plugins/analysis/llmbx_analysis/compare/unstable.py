@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from llmbx.api.verbs import series
+from llmbx_verdict.statistics import series
 
 from .measured import Measured
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api.verbs import intervals
+from llmbx_verdict.statistics import intervals
 
 from .comparison import Verdict
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from llmbx.api import Reference, Result, RunSpec, Section, Step, Value, plural
-from llmbx.api import nodes as node_facts
+from llmbx.api import Node, Reference, Result, RunSpec, Section, Step, Value, plural
 from llmbx.api.verbs import Run, formatting
 from llmbx.api.verbs import RunRecord as Record
 
@@ -39,7 +38,7 @@ class RunData(Value, frozen=True):
     result: Result
     steps: tuple[Step, ...]
     sections: tuple[Section, ...] = ()
-    nodes: tuple[node_facts.Node, ...] = ()
+    nodes: tuple[Node, ...] = ()
 
     @property
     def record(self) -> Record:

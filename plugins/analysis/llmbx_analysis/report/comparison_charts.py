@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from llmbx.api import Axis, Chart, Point, Rule, Series, plural, stats
 from llmbx.api.verbs import formatting
-from llmbx.api.verbs import series as step_series
+from llmbx_verdict.statistics import series as step_series
 
 from ..compare import Comparison, Measured
 from ..compare.measured import times

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from llmbx.api import Axis, Chart, Point, Rule, Series, Span, Step, stats
 from llmbx.api.verbs import formatting
-from llmbx.api.verbs import series as step_series
+from llmbx_verdict.statistics import series as step_series
 
 from ..compare.measured import inside, times
 from .cells import Cell, RunData, is_time

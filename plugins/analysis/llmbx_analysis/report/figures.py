@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from llmbx.api import Fact, Result, formulas, hardware, plural, stats
-from llmbx.api.verbs import formatting, intervals
+from llmbx.api.verbs import formatting
+from llmbx_verdict.statistics import intervals
 
 from ..compare.measured import step_time, times
 from .cells import Cell, RunData

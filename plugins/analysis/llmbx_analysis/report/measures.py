@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from llmbx.api import Fact, Result, Scalar, stats
-from llmbx.api.verbs import intervals, measures
+from llmbx.api.verbs import measures
+from llmbx_verdict.statistics import intervals
 
 from ..compare import Measured
 from ..compare.by_measure import measure_interval, value

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from llmbx.api import Fact, Point, Reference, Value, plural
-from llmbx.api.verbs import formatting, intervals
+from llmbx.api.verbs import formatting
+from llmbx_verdict.statistics import intervals
 
 from ..compare.measured import step_time
 from .cells import Cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from llmbx.api import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table, plural, stats
-from llmbx.api.verbs import series as step_series
+from llmbx_verdict.statistics import series as step_series
 
 from .model import Analysis, Step
 

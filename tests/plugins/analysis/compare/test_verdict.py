@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.measure.intervals import Change
 from llmbx_analysis.compare.verdict import decide_verdict
+from llmbx_verdict.statistics.intervals import Change
 
 
 def change(fraction: float, low: float, high: float) -> Change:

@@ -13,7 +13,7 @@ from llmbx.measure.figures import measure
 from llmbx.model import JobStatus, Parallelism, Result, RunSpec, Step
 from llmbx.model.result import Loss, Mfu, StepTime, Tflops, Timing, Window, WorkloadFacts
 from llmbx.record.folder import Record, Run, pretty
-from llmbx.run.finalize import build_result
+from llmbx.run.result import build_result
 from llmbx_analysis.report.build import build
 from llmbx_analysis.report.cells import RunData, cells
 from llmbx_analysis.report.histogram import bars

@@ -19,7 +19,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ..model import Value
+from llmbx.api import Value
+
 from .student_t import cdf
 
 GRID_LIMIT = 2.6

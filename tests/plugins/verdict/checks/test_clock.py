@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from llmbx.checks.base import Arrival, Evidence, NotPossible
-from llmbx.checks.timing import longer_than_run, too_long, too_short
 from llmbx.model import RunSpec, Step
+from llmbx.model.evidence import Arrival, Evidence, NotPossible
+from llmbx_verdict.checks.timing import longer_than_run, too_long, too_short
 
 POLL_S = 0.2
 

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from ..model import Step
-from ..model.result import Stability, Stable
-from . import autoregression, series, stats
-from .window import choose
+from llmbx.api import Stability, Stable, Step, choose_window, stats
+
+from .statistics import autoregression, series
 
 LEAST_STEPS = 8
 """Fewest steps with a verdict: with fewer, steps that take twice as long in half of the window pass for noise."""
@@ -45,7 +44,7 @@ def of_window(
     """
     if policy.strip().lower() != "last" or not measured:
         return judge(measured)
-    window, steady = choose(steps, "auto", excluded)
+    window, steady = choose_window(steps, "auto", excluded)
     found = judge(steady)
     if found.verdict in (None, "too few steps"):
         return found

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from llmbx.cli.published import AgainstPublished, against_published, change_from
+from llmbx.cli.published import against_published
 from llmbx.config.install import Install
 from llmbx.measure.figures import measure
 from llmbx.model import JobStatus, Recipe, Reference, Result, RunSpec, Stability, Step, Workload
 from llmbx.record.folder import Record
-from llmbx.run.finalize import build_result
+from llmbx.run.result import build_result
+from llmbx_verdict.judge import IntervalJudge
+from llmbx_verdict.published import AgainstPublished, change_from
 
 NONE = Install(root="/nowhere", origin="test")
 
@@ -80,10 +82,10 @@ def test_only_a_comparable_run_of_the_published_work_is_judged(
     recipe = Recipe(name="plain", title="The recipe", released="1.0", source="test", driver="python", rows=())
     of = Workload(name="line", title="Line", folder="x", sizes={}, recipes=(recipe,), references=(row(**facts),))
     results = [result(spec, seconds), result(spec, seconds * 1.001)]
-    found = against_published(results, spec, of, NONE, 0.05)
+    found = against_published(results, spec, of, NONE, IntervalJudge(), 0.05)
     assert (found.verdict if found else None) == expected
     unstable = [one.replace(stability=Stability(verdict="noisy", reason="x")) for one in results]
-    assert against_published(unstable, spec, of, NONE, 0.05) is None
+    assert against_published(unstable, spec, of, NONE, IntervalJudge(), 0.05) is None
 
 
 def result(spec: RunSpec, seconds: float) -> Result:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx.measure import autoregression, intervals, run_variation, stats
+from llmbx.measure import stats
+from llmbx_verdict.statistics import autoregression, intervals, run_variation
 
-from ...correlated_series import correlated
+from ....correlated_series import correlated
 
 series = st.lists(st.floats(min_value=0.5, max_value=2.0), min_size=4, max_size=40).filter(
     lambda values: max(values) - min(values) > 1e-3

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.checks import GROUPS, run_checks
-from llmbx.checks.base import NO_SPEC
 from llmbx.cli.parse_rows import Row, parse_logs
 from llmbx.cli.parse_table import as_json
 from llmbx.logs.find import find_logs
@@ -21,8 +19,12 @@ from llmbx.logs.parser import LogFormat
 from llmbx.measure.figures import measure
 from llmbx.model import RunSpec
 from llmbx.plugins.manager import load
+from llmbx.run.checks import run_checks
 from llmbx.run.collect import collect_file
 from llmbx.run.evidence import gather
+from llmbx_verdict.checks import GROUPS
+from llmbx_verdict.checks.common import NO_SPEC
+from llmbx_verdict.judge import IntervalJudge
 
 COMPARED = {
     "loss-start", "batch", "tokens", "steps", "ranks", "stated-batch", "micro-batch", "sequence", "layers",
@@ -84,7 +86,7 @@ def format_() -> LogFormat:
 
 
 def as_stranger(path: Path, format_: LogFormat) -> Row:
-    (row,) = parse_logs(find_logs([path]), [format_], "35-44")
+    (row,) = parse_logs(find_logs([path]), [format_], load(), "35-44")
     return row
 
 
@@ -94,7 +96,7 @@ def as_run(path: Path, spec: RunSpec, format_: LogFormat) -> dict[str, str]:
     read = collect_file(parser, path)
     figures = measure(spec, read.steps, None, "35-44", 1)
     found = gather(None, read, getattr(parser, "prints", None), figures, first=1, ended_well=True)
-    outcomes = run_checks(found.replace(spec=spec))
+    outcomes = run_checks(found.replace(spec=spec), IntervalJudge().checks())
     return {each.check: each.outcome for each in outcomes if each.outcome != "not possible"}
 
 
@@ -169,7 +171,7 @@ def test_a_log_that_ends_with_a_failure_failed_even_if_it_announces_no_last_step
     line = "completed step: {}, seconds: {:.3f}, TFLOP/s/device: 1.0, Tokens/s/device: 2048.0, loss: {:.3f}"
     lines = [line.format(k, 1 + k % 3 / 100, 11 - k / 10) for k in range(40)]
     (tmp_path / "log.out").write_text("\n".join([*lines, end]) + "\n")
-    (row,) = parse_logs(find_logs([tmp_path / "log.out"]), load().log_formats())
+    (row,) = parse_logs(find_logs([tmp_path / "log.out"]), load().log_formats(), load())
     assert row.status == ("Failed (ended with step 39)" if end else "Success")
     assert row.cause == (end or None)
 
@@ -179,7 +181,7 @@ def test_a_failure_inside_a_log_that_announces_no_last_step_is_found(tmp_path: P
     lines = [line.format(k, 1 + k % 3 / 100, 11 - k / 10) for k in range(40)]
     lines.insert(20, "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.")
     (tmp_path / "log.out").write_text("\n".join(lines) + "\n")
-    (row,) = parse_logs(find_logs([tmp_path / "log.out"]), load().log_formats())
+    (row,) = parse_logs(find_logs([tmp_path / "log.out"]), load().log_formats(), load())
     assert row.status == "Success" and any("fallen off the bus" in warning for warning in row.warnings)
 
 
@@ -249,7 +251,7 @@ def second_half_first(lines: list[str]) -> list[str]:
 def parsed(folder: Path, lines: list[str], window: str = "35-44") -> Row:
     path = folder / "log-x.out"
     path.write_text("\n".join(lines) + "\n")
-    (row,) = parse_logs(find_logs([path]), load().log_formats(), window)
+    (row,) = parse_logs(find_logs([path]), load().log_formats(), load(), window)
     return row
 
 

@@ -1,4 +1,4 @@
-"""The parts of a check: its description, what it reads, and what it may answer."""
+"""What is known about an ended run, and the checks that read it: their description and their answers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from ..launchers.nodes import Node
-from ..measure.figures import Figures
-from ..model import Event, Finding, Prints, RunSpec, Step, Value
+from .base import Scalar, Value
+from .result import Figures
+from .spec import Finding, RunSpec
+from .step import Event, Prints, Step
 
 Effect = Literal["failed", "invalid", "not comparable", "warning"]
 """What a finding does to a run: `failed` keeps valid data and fails the run; `invalid` takes the data away, too."""
 
-MOST = 0.8
-"""Least share of the steps that must have a value which the format always prints; other lines may be damaged."""
+LogOrder = Literal["printed", "sorted", "mixed"]
+"""How the steps of a log were ordered: `printed` in their order (restarts of the training included), `sorted` by their
+numbers, or `mixed`: out of order, and the numbers cannot tell which step belongs to which training."""
 
 OWN_CHECK = ":"
 """In the id of a check that a plugin brings: PLUGIN:ID."""
@@ -29,9 +31,13 @@ class Conflict(Value, frozen=True):
     """A step that a log has twice, with two values of `field`: time_s, loss, or `MEASURE` and a measure's name."""
 
     number: int
+    """Number of the step."""
     field: str
+    """Name of the value."""
     first: float
+    """The value that was read first."""
     second: float
+    """The value that was read after it."""
 
 
 class Arrival(Value, frozen=True):
@@ -41,8 +47,31 @@ class Arrival(Value, frozen=True):
     """
 
     number: int
+    """Number of the step."""
     at: float
+    """Time of the reading in epoch seconds."""
     width: float = 0.0
+    """Seconds before `at` within which the line was written."""
+
+
+class Node(Value, frozen=True):
+    """One node, with the facts of each GPU by the names in `FACTS`. Unknown facts are omitted.
+
+    `numa` is what determined the NUMA node of the ranks: "GPU", "recipe", or "off" with the reason; None: unknown.
+    """
+
+    host: str | None = None
+    """Host name."""
+    kernel: str | None = None
+    """Release of the kernel."""
+    cpu: str | None = None
+    """Model of the CPU."""
+    cores: int | None = None
+    """Number of CPU cores."""
+    numa: str | None = None
+    """What determined the NUMA node of the ranks."""
+    gpus: tuple[dict[str, Scalar], ...] = ()
+    """Facts of each GPU."""
 
 
 class Damage(Value, frozen=True):
@@ -52,8 +81,11 @@ class Damage(Value, frozen=True):
     """
 
     long_lines: int = 0
+    """Number of lines that are too long."""
     numbers: int = 0
+    """Number of values that cannot be true."""
     examples: tuple[str, ...] = ()
+    """One line for each of the first such values."""
 
 
 class Evidence(Value, frozen=True):
@@ -155,10 +187,9 @@ class Check:
     """The rule. Pure, unless `reads_files`: it reads the evidence only."""
     runs: Literal["own", "all"] = "own"
     """The runs that it is for: those with the plugin as framework or profiler, or all runs."""
+    any_order: bool = False
+    """Whether it is also made of a log whose lines are out of order, and so of nothing else."""
     reads_files: bool = False
     """Whether it checks the files in `Evidence.run_dir`. Such a check may take long. It is also done for a run without
     a step, and left out if the folder is not that of the user's own run.
     """
-
-
-NO_SPEC = NotPossible(reason="the log is not that of a run of llmbx, so nothing is known about what was asked for")

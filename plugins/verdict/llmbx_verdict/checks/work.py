@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from ..model import Event, ModelShape, RunSpec, Step, layerwise
-from .base import MOST, NO_SPEC, Answer, Check, Evidence, NotPossible
+from llmbx.api import Answer, Check, Event, Evidence, ModelShape, NotPossible, RunSpec, Step, layerwise
+
+from .common import MOST, NO_SPEC
 
 FACT = "fact"
 """Kind of the events with which a grammar reports values that the log states."""

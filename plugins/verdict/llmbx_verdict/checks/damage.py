@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..logs.lines import LIMIT
-from ..phrases import listed
-from .base import Answer, Check, Evidence
+from llmbx.api import LIMIT, Answer, Check, Evidence, listed
+
 from .work import miscounted
 
 NAMED = 3

@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..measure import stats
-from ..measure.figures import finite
-from ..model import Step
-from .base import MOST, Answer, Check, Evidence, NotPossible
+from llmbx.api import (
+    Answer,
+    Check,
+    Evidence,
+    NotPossible,
+    Step,
+    all_steps_skipped,
+    finite,
+    last_gradient_not_finite,
+    loss_not_finite,
+    stats,
+)
+
+from .common import MOST
 
 START = (0.7, 1.5)
 """The first loss as a multiple of ln(vocabulary). Measured in real minis: 1.00 to 1.09."""
@@ -41,8 +51,7 @@ def missing(evidence: Evidence) -> Answer:
 
 def not_finite(evidence: Evidence) -> Answer:
     """A loss is NaN or infinite."""
-    bad = next((step for step in evidence.steps if not finite(step.loss)), None)
-    return f"the loss is not finite at step {bad.number}" if bad else None
+    return loss_not_finite(evidence.steps)
 
 
 def negative(evidence: Evidence) -> Answer:
@@ -57,13 +66,6 @@ def zero(evidence: Evidence) -> Answer:
         return NotPossible(reason="the loss of this data may be 0")
     bad = next((step for step in evidence.steps if step.loss == 0), None)
     return f"the loss is 0 at step {bad.number}" if bad else None
-
-
-def broken(steps: Sequence[Step]) -> str | None:
-    """Why steps that end with a loss or gradient which is not finite, or that were all skipped, are invalid."""
-    evidence = Evidence(steps=tuple(steps))
-    found = [test(evidence) for test in (not_finite, gradient_last, all_skipped)] if steps else []
-    return next((answer for answer in found if isinstance(answer, str)), None)
 
 
 def start(evidence: Evidence) -> Answer:
@@ -150,8 +152,7 @@ def gradient_last(evidence: Evidence) -> Answer:
     """The last gradient norm is NaN or infinite; no later loss would show it."""
     if _no_gradient(evidence):
         return NO_GRADIENT
-    last = evidence.steps[-1]
-    return None if finite(last.grad_norm) else f"the gradient norm is not finite at step {last.number}, the last"
+    return last_gradient_not_finite(evidence.steps)
 
 
 def gradient_not_finite(evidence: Evidence) -> Answer:
@@ -192,8 +193,7 @@ def all_skipped(evidence: Evidence) -> Answer:
     """The optimizer skipped every step."""
     if _no_skips(evidence):
         return NO_SKIPS
-    every = all(step.skipped for step in evidence.steps)
-    return f"the optimizer skipped all of the {len(evidence.steps)} steps" if every else None
+    return all_steps_skipped(evidence.steps)
 
 
 def some_skipped(evidence: Evidence) -> Answer:

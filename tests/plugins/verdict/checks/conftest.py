@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ...run_factory import install, run_factory, spec
+from ....run_factory import install, run_factory, spec
 
 __all__ = ["install", "run_factory", "spec"]

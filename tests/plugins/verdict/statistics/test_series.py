@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx.measure.series import detect, outliers, two_levels, warnings
 from llmbx.model import Step
+from llmbx_verdict.statistics.series import detect, outliers, two_levels, warnings
 
 from .test_intervals import correlated
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
-from ..model import Value
-from . import run_variation, stats
+from llmbx.api import Value, stats
+
+from . import run_variation
 from .student_t import quantile
 
 LEVEL = 0.95

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..clock import TOLERANCE_S
-from ..launchers.base import LOCAL
-from ..logs.restarts import RESTARTED
-from ..model import Step, Value
-from .base import MEASURE, NO_SPEC, Answer, Arrival, Check, Evidence, NotPossible
+from llmbx.api import (
+    CLOCK_TOLERANCE_S,
+    LOCAL,
+    MEASURE,
+    RESTARTED,
+    Answer,
+    Arrival,
+    Check,
+    Evidence,
+    NotPossible,
+    Step,
+    Value,
+)
+
+from .common import NO_SPEC
 
 HIGH = 0.8
 """No published training reaches 80 % of the dense peak."""
@@ -269,7 +279,7 @@ def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
     seen = _punctual(evidence.arrivals)
     stamps = {a.number: (a.at - a.width - late, a.at) for a in seen if a.number in numbers}
     if not evidence.arrivals:
-        if abs(evidence.clock_set_s) > TOLERANCE_S:
+        if abs(evidence.clock_set_s) > CLOCK_TOLERANCE_S:
             return NotPossible(
                 reason=f"the clock of the machine was set by {evidence.clock_set_s:+.0f} s during the run"
             )
@@ -307,7 +317,7 @@ def _printed(steps: Sequence[Step]) -> dict[int, tuple[float, float]]:
 ORDER = Check(
     "out-of-order", "The order of the steps' lines and their numbers.",
     "The log was reversed, shuffled or joined from parts in the wrong order, or a step's number is damaged.",
-    "Look at these lines; parse the original log.", "invalid", order,
+    "Look at these lines; parse the original log.", "invalid", order, any_order=True,
 )  # fmt: skip
 """The only check of a log that is out of order."""
 

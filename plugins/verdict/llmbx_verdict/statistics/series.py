@@ -10,9 +10,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from ..model import Point, Step, Value
-from ..phrases import listed
-from . import stats
+from llmbx.api import Point, Step, Value, listed, stats
 
 MAX_POINTS = 400
 """Maximum number of points in a chart; longer runs are drawn as segments, each by its mean and range."""

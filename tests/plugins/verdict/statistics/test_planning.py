@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from llmbx.measure import intervals, planning
-from llmbx.measure.intervals import Change, Interval
-from llmbx.measure.student_t import quantile
+from llmbx_verdict.statistics import intervals, planning
+from llmbx_verdict.statistics.intervals import Change, Interval
+from llmbx_verdict.statistics.student_t import quantile
 
 
 def change(fraction: float, std: float, over: str = "repeats", half: float = 0.02, prior: float = 0.0) -> Change:

@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.checks import run_checks
-from llmbx.checks.base import Evidence
 from llmbx.launchers.nodes import QUERY, SCRIPT, Node, parse_gpu, read_nodes
 from llmbx.launchers.script import shell
 from llmbx.launchers.shim import render_shim
 from llmbx.model import Launch, Phase, RunSpec, Step
+from llmbx.model.evidence import Evidence
 from llmbx.model.result import CheckOutcome
 from llmbx.record.folder import read_result
+from llmbx.run.checks import decide, run_checks, texts
 from llmbx.run.collector import Log
-from llmbx.run.evidence import decide, gather, with_outcomes
+from llmbx.run.evidence import gather
 from llmbx.run.verdict import Verdict
+from llmbx_verdict.judge import IntervalJudge
 
-from ...run_factory import RunFactory, noise
+from ....run_factory import RunFactory, noise
 
 H100 = "NVIDIA H100 80GB HBM3, 550.54.15, 700.00, 1980, 2619, 1980, 700.00, 1980"
 GPU_CHECKS = ("gpu-type", "gpu-count", "gpu-power", "gpu-clock", "gpu-mixed", "gpu-driver")
@@ -43,7 +44,7 @@ GOOD = node("n1", *[H100] * 8)
 
 
 def outcomes(spec: RunSpec, *nodes: Node, gpus: tuple[str, ...] | None = None) -> dict[str, CheckOutcome]:
-    found = run_checks(Evidence(steps=(Step(number=0),), spec=spec, nodes=nodes, gpus=gpus))
+    found = run_checks(Evidence(steps=(Step(number=0),), spec=spec, nodes=nodes, gpus=gpus), IntervalJudge().checks())
     return {outcome.check: outcome for outcome in found if outcome.check in GPU_CHECKS}
 
 
@@ -156,8 +157,7 @@ def test_the_result_of_such_a_run_is_valid_and_not_comparable(run_factory: RunFa
     result = read_result(run.path)
     assert result is not None and result.comparable
     found = gather(run, Log(steps=[Step(number=k, loss=9 - k / 9, time_s=1.0) for k in range(9)]), None)
-    verdict, checked = decide(Verdict(status="completed", data_valid=True), found)
-    after = with_outcomes(result, checked)
-    assert (verdict.status, verdict.data_valid, after.comparable) == ("completed", True, False)
-    (reason,) = after.not_comparable_because
+    verdict, checked = decide(Verdict(status="completed", data_valid=True), found, IntervalJudge().checks())
+    assert (verdict.status, verdict.data_valid) == ("completed", True)
+    (reason,) = texts(checked, "not comparable")
     assert reason == "the recipe is for H100 SXM, but node gpu7 has 8 x NVIDIA H200 (check gpu-type)"

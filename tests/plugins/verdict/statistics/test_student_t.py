@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.measure import student_t
+from llmbx_verdict.statistics import student_t
 
 # Upper critical values as printed in the NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
 TABLE = {

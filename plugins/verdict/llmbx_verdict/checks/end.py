@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..logs.signatures import FINISHED
-from ..model import Event
-from .base import Answer, Check, Evidence, NotPossible
+from llmbx.api import FINISHED, Answer, Check, Event, Evidence, NotPossible
 
 CRASHES = ("out_of_memory", "gpu_error", "nccl_error", "segfault", "exception", "killed", "rank_exit")
 """Kinds of event after the last step that are a crashed teardown, the most telling first."""

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx.measure.stability import judge, of_window, uncertainty
 from llmbx.measure.stats import mean
 from llmbx.model import Step
+from llmbx_verdict.stability import judge, of_window, uncertainty
 
 
 def steps(times: list[float], first: int = 11) -> list[Step]:

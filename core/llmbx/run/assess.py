@@ -1,0 +1,207 @@
+"""Assess an ended run: read its log, measure it, gather the evidence, and judge it. Nothing of it is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+from ..clock import lasted_s, set_during
+from ..errors import PluginError
+from ..logs.lines import last_lines, split_label
+from ..measure.figures import measure
+from ..model import Evidence, Figures, JobStatus, Prints, Result, RunSpec, Value
+from ..model.flops import Flops
+from ..plugins.manager import Plugins
+from ..record.attempts import FOLDER, stored_attempts
+from ..record.folder import Record, Run
+from ..record.host import is_me
+from ..record.masking import mask_folder
+from ..resolve.numbering import first_number
+from ..run_files import RunFile
+from ..secrets import known
+from .cancellation import as_cancelled
+from .checks import decide
+from .collect import collect_run
+from .collector import Log
+from .configuration import Doubts, configuration_doubts, stated
+from .evidence import gather
+from .infrastructure import refusals
+from .overhead import profiling_overhead
+from .own_result import left_result
+from .result import result_of
+from .verdict import Verdict, judge
+
+TAIL_BYTES = 1 << 16
+
+NO_PLUGIN = "its steps were not judged and no check was made: no installed plugin registers a judge"
+
+
+class Ended(Value, frozen=True):
+    """A run that has ended, with its status, log and result; none of it is written yet."""
+
+    run: Run
+    status: JobStatus
+    log: Log
+    result: Result
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """What the log of a run says, and what was measured in it."""
+
+    log: Log
+    prints: Prints | None
+    first: int | None
+    """Number of the framework's first step."""
+    figures: Figures
+    faults: tuple[str, ...]
+    """Why figures are missing."""
+
+
+def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
+    """Compute figures and verdict of an ended run. Before, the secrets in its files are overwritten (`masking`).
+
+    Nothing is changed in the folder of another user, so its files, beside which profilers write, are not checked.
+    """
+    status = as_cancelled(run.files, status)
+    if owns(run):
+        mask_folder(run.path, os.environ)
+    reading = _read(run, plugins)
+    verdict = _judge_end(run, plugins, status, reading)
+    evidence = _gather(run, plugins, status, reading, verdict)
+    verdict, outcomes = decide(verdict, evidence, plugins.checks(run.record.spec, run.record.captured_by))
+    verdict = _require_steps(verdict, reading.figures, run.record.spec)
+    doubts = configuration_doubts(run, plugins) if verdict.status == "completed" else Doubts()
+    notes = (*_notes(run, reading), *(() if plugins.judges else (NO_PLUGIN,)))
+    phases = _phases(run.record, reading.log, reading.figures)
+    result = result_of(run, status, verdict, reading.figures, outcomes, doubts, notes, phases)
+    return Ended(run=run, status=status, log=reading.log, result=result)
+
+
+def assess_without_log(run: Run, status: JobStatus) -> Ended:
+    """Build the result of an ended run from its status alone, without any plugin."""
+    spec = run.record.spec
+    verdict = judge(spec, status, [], [], last_line(run.log_file))
+    result = result_of(run, status, verdict, measure(spec, [], None), notes=_earlier(run))
+    return Ended(run=run, status=status, log=Log(), result=result)
+
+
+def owns(run: Run) -> bool:
+    """Whether this process may change the run's folder: it is its user's, and not in a read-only install.
+
+    A process that started the run may, also if the file system shows another owner for all files.
+    """
+    starter = run.record.owner
+    return (run.files.own or (starter is not None and is_me(starter))) and os.access(run.path, os.W_OK)
+
+
+def _read(run: Run, plugins: Plugins) -> Reading:
+    """Parse the log of a run, and measure its steps."""
+    spec = run.record.spec
+    parser = plugins.framework(spec.plugin).parse_log(spec)
+    log = collect_run(parser, run)
+    flops, faults = formula(spec, plugins)
+    first = first_number(spec, plugins)
+    figures = measure(spec, log.steps, flops, first_number=first, declared=parser.measures, judge=plugins.judge)
+    return Reading(log, parser.prints, first, figures, faults)
+
+
+def _judge_end(run: Run, plugins: Plugins, status: JobStatus, reading: Reading) -> Verdict:
+    """How the run ended, by its job and its log."""
+    log, spec = reading.log, run.record.spec
+    refusal = next(iter(start_refusals(run, plugins) if not log.steps else ()), None)
+    verdict = judge(spec, status, log.steps, log.events, last_line(run.log_file), refusal, reading.first)
+    return verdict if log.out_of_order else _require_steps(verdict, reading.figures, spec)
+
+
+def _gather(run: Run, plugins: Plugins, status: JobStatus, reading: Reading, verdict: Verdict) -> Evidence:
+    """Everything that the checks read."""
+    return gather(
+        run,
+        reading.log,
+        reading.prints,
+        reading.figures,
+        first=reading.first,
+        ended_well=verdict.status == "completed",
+        configured=stated(run, plugins),
+        lasted_s=lasted_s(status),
+        clock_set_s=set_during(status),
+        run_dir=run.path if owns(run) else None,
+    )
+
+
+def _notes(run: Run, reading: Reading) -> tuple[str, ...]:
+    """The warnings that are neither about a figure nor from a check."""
+    spec, log = run.record.spec, reading.log
+    return (
+        *log.notes,
+        *reading.faults,
+        *profiling_overhead(spec, log.steps, reading.figures.step_time_s.median, reading.first),
+        *spec.inflated,
+        *_earlier(run),
+        *left_result(run.path),
+        *_unsearched(spec),
+    )
+
+
+def start_refusals(run: Run, plugins: Plugins) -> list[str]:
+    """Return the log lines in which the run's container tool reports that a rank did not start."""
+    runtime = plugins.runtimes().get(run.record.spec.runtime)
+    return refusals(runtime.start_failure if runtime else "", run.path)
+
+
+def last_line(log: RunFile) -> str | None:
+    """Return the last non-empty line of a log, without its prefix of rank and time."""
+    lines = last_lines(log, TAIL_BYTES)
+    return next((split_label(line)[2].strip() for line in reversed(lines) if line.strip()), None)
+
+
+def formula(spec: RunSpec, plugins: Plugins) -> tuple[Flops | None, tuple[str, ...]]:
+    """Return the FLOPs of one sample; if the plugin's formula fails, None and a warning, so the run stays measured."""
+    try:
+        return plugins.framework(spec.plugin).compute_flops(spec), ()
+    except PluginError as error:
+        return None, (f"MFU and recomputed TFLOP/s are not available: {error}",)
+
+
+def _earlier(run: Run) -> list[str]:
+    """Return one line for each attempt before this one."""
+    known = {attempt.number: attempt for attempt in run.record.attempts}
+    lines = []
+    for number in range(stored_attempts(run.path)):
+        attempt = known.get(number)
+        why = f"ended with {attempt.status}: {attempt.cause}" if attempt else "was requeued by the scheduler"
+        lines.append(f"attempt {number} {why}; its files are in {FOLDER}/{number}")
+    return lines
+
+
+def _unsearched(spec: RunSpec) -> list[str]:
+    """The warning about secrets whose values this process does not know, so that it cannot find them in the log."""
+    unknown = [name for name in spec.secrets if name not in known(os.environ)]
+    if not unknown:
+        return []
+    names = ", ".join(unknown)
+    return [f"the log was not searched for the value of {names}, which is not set where the run was finalized"]
+
+
+def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:
+    """Return seconds per step by phase, the measured phase last; empty if only one phase trains."""
+    found = {
+        str(event.facts["role"]): float(event.facts["step_time_s"])
+        for event in (*log.earlier, *log.events)
+        if event.kind == "phase_time"
+    }
+    measured = figures.step_time_s.mean
+    if found and measured is not None:
+        found[[*record.commands][-1]] = measured
+    return found
+
+
+def _require_steps(verdict: Verdict, figures: Figures, spec: RunSpec) -> Verdict:
+    """A run of which no step was measured has failed, except for profiled runs and runs from a checkpoint."""
+    if not verdict.data_valid or figures.steps_measured or spec.profile or spec.checkpoint.load:
+        return verdict
+    cause = f"no step was measured in the window {figures.window.policy}: {figures.window.reason}"
+    status = "failed" if verdict.status == "completed" else verdict.status
+    invalid: Verdict = verdict.replace(status=status, data_valid=False, cause=verdict.cause or cause)
+    return invalid

@@ -1,0 +1,60 @@
+"""Run the checks that the plugins bring, and apply their outcomes to the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..model import Answer, Check, Evidence, NotPossible
+from ..model.result import CheckOutcome
+from .verdict import Verdict
+
+
+def run_checks(evidence: Evidence, checks: Sequence[Check]) -> tuple[CheckOutcome, ...]:
+    """The checks that found something or were not possible. A log without a step has only files to check,
+    and one whose lines are out of order only its order.
+    """
+    applicable = (check for check in checks if _applies(check, evidence))
+    return tuple(outcome for check in applicable for outcome in _outcomes(check, check.test(evidence)))
+
+
+def _applies(check: Check, evidence: Evidence) -> bool:
+    if check.reads_files:
+        return evidence.run_dir is not None
+    return check.any_order if evidence.out_of_order else bool(evidence.steps)
+
+
+def _outcomes(check: Check, answer: Answer) -> Iterator[CheckOutcome]:
+    if isinstance(answer, NotPossible):
+        yield CheckOutcome(check=check.id, outcome="not possible", text=answer.reason)
+    elif isinstance(answer, str):
+        yield CheckOutcome(check=check.id, outcome=check.effect, text=answer)
+    else:
+        for finding in answer or ():
+            outcome = "warning" if finding.warning else check.effect
+            yield CheckOutcome(check=check.id, outcome=outcome, text=f"{finding.problem}; {finding.fix}")
+
+
+def first(outcomes: tuple[CheckOutcome, ...], outcome: str) -> CheckOutcome | None:
+    """The first finding with this outcome."""
+    return next((finding for finding in outcomes if finding.outcome == outcome), None)
+
+
+def texts(outcomes: tuple[CheckOutcome, ...], outcome: str) -> tuple[str, ...]:
+    """The lines of the findings with this outcome, each with the check's name."""
+    return tuple(f"{finding.text} (check {finding.check})" for finding in outcomes if finding.outcome == outcome)
+
+
+def decide(verdict: Verdict, evidence: Evidence, checks: Sequence[Check]) -> tuple[Verdict, tuple[CheckOutcome, ...]]:
+    """Apply the checks to the verdict: return the new one, and the outcomes of the checks.
+
+    The first finding that makes the data invalid is the cause of a run that would be completed; else the first one that
+    only fails it.
+    """
+    outcomes = run_checks(evidence, checks)
+    invalid, failed = first(outcomes, "invalid"), first(outcomes, "failed")
+    finding = invalid or failed
+    if finding is None:
+        return verdict, outcomes
+    cause = verdict.cause or f"{finding.text} (check {finding.check})"
+    status = "failed" if verdict.status == "completed" else verdict.status
+    return verdict.replace(status=status, data_valid=verdict.data_valid and invalid is None, cause=cause), outcomes

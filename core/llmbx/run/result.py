@@ -1,0 +1,132 @@
+"""Build the result of an ended run from what was measured and how it was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..clock import elapsed, lasted_s
+from ..model import Figures, JobStatus, Result, RunSpec
+from ..model.result import CheckOutcome, ImageFacts, Timing, WorkloadFacts
+from ..record import first_step
+from ..record.attempts import stored_attempts
+from ..record.folder import Record, Run
+from .checks import texts
+from .configuration import Doubts
+from .gpu_time import gpu_time
+from .verdict import Verdict
+
+
+def result_of(
+    run: Run,
+    status: JobStatus,
+    verdict: Verdict,
+    figures: Figures,
+    outcomes: tuple[CheckOutcome, ...] = (),
+    doubts: Doubts = Doubts(),  # noqa: B008 (frozen)
+    notes: Sequence[str] = (),
+    phases: Mapping[str, float] = {},
+) -> Result:
+    """Return the result of a run.
+
+    `outcomes` are those of its checks, `doubts` what its final configuration shows, `notes` further warnings, and
+    `phases` the seconds per step by phase.
+    """
+    result = build_result(run.record, status, figures)
+    time = gpu_time(run, result.timing.total_s)
+    severe = [text for kind in ("invalid", "failed") for text in texts(outcomes, kind)]
+    reasons = (*result.not_comparable_because, *texts(outcomes, "not comparable"), *doubts.reasons)
+    changed: Result = result.replace(
+        status=verdict.status,
+        data_valid=verdict.data_valid,
+        cause=verdict.cause,
+        attempt=max(run.record.attempt, stored_attempts(run.path)),
+        checks=outcomes,
+        comparable=not reasons,
+        not_comparable_because=reasons,
+        versions={**doubts.versions, **result.versions},
+        timing=result.timing.replace(first_step_s=first_step.seconds(run, status)),
+        phase_step_time_s=dict(phases),
+        gpu_hours=time.hours,
+        warnings=(
+            *(text for text in severe if text != verdict.cause),
+            *texts(outcomes, "warning"),
+            *figures.warnings,
+            *notes,
+            *time.warnings,
+            *doubts.warnings,
+        ),
+    )
+    return changed
+
+
+def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
+    """Build the result of a run with the placeholder status `failed`; the caller sets the verdict."""
+    spec = record.spec
+    reasons = not_comparable(spec, record)
+    total = lasted_s(status)
+    return Result(
+        run_id=record.run_id,
+        id=record.name,
+        status="failed",
+        data_valid=False,
+        workload=_workload(spec),
+        exit_code=status.exit_code,
+        recipe=spec.recipe,
+        runtime=spec.runtime,
+        launcher=spec.launcher,
+        job_id=record.job.job_id if record.job else None,
+        attempt=record.attempt,
+        image=ImageFacts(
+            ref=record.image.reference if record.image else None, digest=record.image.digest if record.image else None
+        ),
+        versions=record.versions,
+        profilers=spec.profilers,
+        profiled=spec.profile is not None,
+        traced=spec.trace is not None,
+        comparable=not reasons,
+        not_comparable_because=reasons,
+        user=record.user,
+        expected=record.expected,
+        timing=Timing(queue_s=_queue(record, status), prepare_s=record.prepare_s, total_s=total),
+        **{name: getattr(figures, name) for name in figures.__struct_fields__},
+    )
+
+
+def not_comparable(spec: RunSpec, record: Record) -> tuple[str, ...]:
+    """Return why this run must not be compared with published results; empty if it may be."""
+    reasons = []
+    if spec.mini:
+        reasons.append("a mini is a small proxy of the workload, not the workload")
+    elif spec.proxy:
+        reasons.append("a proxy: the model differs from the size it is named after")
+    if spec.gpu_type == "cpu":
+        reasons.append("measured on CPU")
+    if spec.profile:
+        reasons.append("profiled")
+    if spec.trace:
+        reasons.append("communication was traced")
+    reasons += spec.disturbed
+    if spec.forced:
+        reasons.append("rules were overridden with --force: " + ", ".join(spec.forced))
+    return tuple(reasons)
+
+
+def _workload(spec: RunSpec) -> WorkloadFacts:
+    return WorkloadFacts(
+        plugin=spec.plugin,
+        name=spec.workload,
+        size=spec.size,
+        dtype=spec.dtype,
+        gpu_type=spec.gpu_type,
+        gpus=spec.gpus,
+        sequence_length=spec.model.sequence_length,
+        global_batch_size=spec.global_batch_size,
+        micro_batch_size=spec.micro_batch_size,
+        parallelism=spec.parallelism,
+    )
+
+
+def _queue(record: Record, status: JobStatus) -> float | None:
+    if record.job is None or status.started is None:
+        return None
+    return elapsed(record.job.submitted, status.started)

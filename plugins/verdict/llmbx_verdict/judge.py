@@ -1,0 +1,41 @@
+"""The judge: checks, stability of a window, intervals, and the comparison with a published figure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from llmbx.api import Check, Judge, Reference, ReferenceVerdict, Stability, Step
+
+from . import stability
+
+
+class IntervalJudge(Judge):
+    """Decides by intervals that account for correlated steps and for the variation between runs."""
+
+    def checks(self) -> Sequence[Check]:
+        """The checks of docs/checks.md."""
+        from .checks import GROUPS
+
+        return [check for checks in GROUPS.values() for check in checks]
+
+    def stability(
+        self, policy: str, steps: Sequence[Step], measured: Sequence[Step], excluded: Collection[int] = ()
+    ) -> Stability:
+        """See `stability.of_window`."""
+        return stability.of_window(policy, steps, measured, excluded)
+
+    def interval(self, times: Sequence[float]) -> tuple[float, float] | None:
+        """See `intervals.over_steps`."""
+        from .statistics import intervals
+
+        interval = intervals.over_steps(times)
+        return (interval.low, interval.high) if interval is not None else None
+
+    def against_reference(
+        self, row: Reference, means: Sequence[float], times: Sequence[float], allowed: float
+    ) -> ReferenceVerdict | None:
+        """See `published.AgainstPublished`."""
+        from .published import AgainstPublished, change_from
+
+        comparison = AgainstPublished(row=row, change=change_from(row, means, times), allowed=allowed)
+        return ReferenceVerdict(verdict=comparison.verdict, sentence=comparison.sentence())
