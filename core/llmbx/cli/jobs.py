@@ -249,7 +249,7 @@ def _with_aliases(wanted: Selection, install: Install, plugins: Callable[[], Plu
 
 
 def _columns(text: str | None, format_: str) -> tuple[str, ...]:
-    from ..history.query import column
+    from ..history.columns import column
 
     names = [name.strip() for name in (text or "").lstrip("+").split(",") if name.strip()]
     for name in names:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..codec import convert
+from ..errors import UsageError, did_you_mean
 from ..measure.measures import FIELDS
 from ..model import Scalar, Value
 from ..model.measure import MEASURE_NAME
@@ -108,6 +109,21 @@ def full_name(name: str) -> str | None:
     return name if name in COLUMNS or MEASURE.fullmatch(name) else SHORT.get(name)
 
 
+def column(name: str, option: str) -> str:
+    """The column with this name or alias. Raises `UsageError` with the closest one."""
+    known = full_name(name)
+    if known is None:
+        raise unknown(name, option)
+    return known
+
+
+def unknown(name: str, option: str) -> UsageError:
+    """The error for a name that no column has, with the closest one."""
+    near = did_you_mean(name, (*COLUMNS, *SHORT))
+    hint = near if near.startswith(" (did") else " (see `llmbx jobs --help` for the columns)"
+    return UsageError(f"{option}: no column named '{name}'{hint}")
+
+
 def kind_of(column: str) -> Kind:
     """The kind of a column, also of one of a measure."""
     found = MEASURE.fullmatch(column)
@@ -119,15 +135,15 @@ def kind_of(column: str) -> Kind:
 def expression(column: str) -> str:
     """The SQL of a column. That of a measure is a member of the JSON text in `measures`."""
     found = MEASURE.fullmatch(column)
-    return f'"{column}"' if found is None else f"json_extract(\"measures\", '$.{found[1]}.{found[2]}')"
+    return quoted(column) if found is None else f"json_extract(\"measures\", '$.{found[1]}.{found[2]}')"
+
+
+def quoted(column: str) -> str:
+    """A column name quoted for SQL."""
+    return f'"{column}"'
 
 
 _LISTED = {name: full_name(name) or name for name in Entry.__struct_fields__}
-
-
-def known_names() -> tuple[str, ...]:
-    """All names and aliases of columns."""
-    return (*COLUMNS, *SHORT)
 
 
 def flatten(members: dict[str, Any]) -> Values:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..config.install import Install
-from .columns import COLUMNS
+from .columns import COLUMNS, quoted
+from .timespec import add_times
 
 if TYPE_CHECKING:
     import sqlite3
@@ -112,15 +113,12 @@ def clear(db: sqlite3.Connection) -> None:
     db.execute("COMMIT")
 
 
-def quoted(column: str) -> str:
-    """A column name quoted for SQL."""
-    return f'"{column}"'
-
-
 def _connect(path: str) -> sqlite3.Connection:
     import sqlite3
 
-    return sqlite3.connect(path, timeout=LOCK_TIMEOUT_S, isolation_level=None)
+    db = sqlite3.connect(path, timeout=LOCK_TIMEOUT_S, isolation_level=None)
+    add_times(db)
+    return db
 
 
 def _version(db: sqlite3.Connection) -> int:

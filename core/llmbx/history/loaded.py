@@ -14,8 +14,8 @@ from ..errors import LlmbxError, UsageError
 from ..files import deny_others_writing
 from ..phrases import plural
 from . import list_runs
-from .columns import COLUMNS, Entry, entry
-from .query import Selection, column
+from .columns import COLUMNS, Entry, column, entry
+from .query import Selection
 from .read import Unreadable, read_values
 from .tags import check_tags
 from .timespec import parse_time

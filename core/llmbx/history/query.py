@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError, did_you_mean
 from ..model import Scalar, Value
-from .columns import MEASURE, expression, full_name
-from .index import quoted
-from .where import condition, hint
+from .columns import MEASURE, column, expression, quoted
+from .where import condition
 
 if TYPE_CHECKING:
     import sqlite3
@@ -20,6 +19,10 @@ NEWEST = '"created" DESC, "run_id" DESC'
 
 LARGEST = 2**63 - 1
 """Largest integer of SQLite."""
+
+
+FAILED = ("SQLITE_ERROR", "SQLITE_TOOBIG")
+"""Errors of SQLite that come from a function or operator, not from the file."""
 
 
 class Selection(Value, frozen=True):
@@ -43,42 +46,41 @@ class Selection(Value, frozen=True):
 
 def rows(db: sqlite3.Connection, wanted: Selection, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:
     """These columns (by full name) of the selected runs."""
-    where, values = _where(wanted)
-    names = ", ".join(map(expression, columns))
-    return db.execute(f"SELECT {names} FROM runs{where}{_order(wanted)}{_limit(wanted)}", values).fetchall()
+    return _read(db, f"SELECT {', '.join(map(expression, columns))} FROM runs{{}}", wanted)
 
 
 def documents(db: sqlite3.Connection, wanted: Selection) -> list[str]:
     """The selected runs as pieces of a JSON list."""
-    where, values = _where(wanted)
-    found = f"SELECT number FROM runs{where}{_order(wanted)}{_limit(wanted)}"
-    texts = db.execute(
-        f"SELECT (SELECT text FROM documents WHERE documents.number = found.number) FROM ({found}) AS found", values
-    )
-    return [text for (text,) in texts]
+    text = "SELECT text FROM documents WHERE documents.number = selected.number"
+    query = f"SELECT ({text}) FROM (SELECT number FROM runs{{}}) AS selected"
+    return [text for (text,) in _read(db, query, wanted)]
 
 
 def folders(db: sqlite3.Connection, wanted: Selection) -> list[str]:
     """The folders of the selected runs."""
-    where, values = _where(wanted)
-    return [
-        folder for (folder,) in db.execute(f"SELECT folder FROM runs{where}{_order(wanted)}{_limit(wanted)}", values)
-    ]
+    return [folder for (folder,) in _read(db, "SELECT folder FROM runs{}", wanted)]
 
 
 def count(db: sqlite3.Connection, wanted: Selection) -> int:
     """The number of selected runs, ignoring the limit."""
+    ((number,),) = _read(db, "SELECT count(*) FROM runs{}", wanted.replace(sort=None, limit=None))
+    return int(number)
+
+
+def _read(db: sqlite3.Connection, query: str, wanted: Selection) -> list[tuple[Any, ...]]:
+    """The rows of a query, whose filters, order and limit are to be added at `{}`.
+
+    Raises `UsageError` if the condition that a user typed fails for the values of a run.
+    """
+    import sqlite3
+
     where, values = _where(wanted)
-    number: int = db.execute(f"SELECT count(*) FROM runs{where}", values).fetchone()[0]
-    return number
-
-
-def column(name: str, option: str) -> str:
-    """The column with this name or alias. Raises `UsageError` with the closest one."""
-    found = full_name(name)
-    if found is None:
-        raise UsageError(f"{option}: no column named '{name}'{hint(name)}")
-    return found
+    try:
+        return db.execute(query.format(f"{where}{_order(wanted)}{_limit(wanted)}"), values).fetchall()
+    except sqlite3.Error as error:
+        if wanted.where is None or error.sqlite_errorname not in FAILED or str(error).startswith("no such "):
+            raise
+        raise UsageError(f"--where: {error}") from None
 
 
 def check_measures(db: sqlite3.Connection, wanted: Selection, columns: Sequence[str]) -> None:
@@ -111,9 +113,7 @@ def _where(wanted: Selection) -> tuple[str, tuple[Scalar, ...]]:
             parts.append(f'"created" {sign} ?')
             values.append(bound)
     if wanted.where is not None:
-        sql, bound_values = condition(wanted.where)
-        parts.append(sql)
-        values += bound_values
+        parts.append(condition(wanted.where))
     return (f" WHERE {' AND '.join(parts)}" if parts else ""), tuple(map(_bound, values))
 
 

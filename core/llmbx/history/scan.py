@@ -17,8 +17,7 @@ from stat import S_ISDIR
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..config.install import RECORD, Install
-from .columns import COLUMNS, Values, document
-from .index import quoted
+from .columns import COLUMNS, Values, document, quoted
 from .read import OPEN, Unreadable, read_values
 
 if TYPE_CHECKING:

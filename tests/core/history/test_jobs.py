@@ -142,6 +142,7 @@ def test_a_number_beyond_64_bits_is_a_question_like_any_other(
         (("--columns", ","), "--columns: expected column names"),
         (("--since", "lately"), "--since 'lately': expected a date (2026-11-20)"),
         (("--where", "gpuss > 3"), "no column named 'gpuss' (did you mean 'gpus'?)"),
+        (("--where", "abs(steps_seen - 51 - 9223372036854775807) > 1"), "--where: integer overflow"),
         (("--workload", "lien"), "no workload named 'lien' (did you mean 'line'?)"),
         (("tag", "last", "two words"), "tag 'two words': expected one word"),
         (("tag", "last", "-x"), "No such option"),

@@ -60,7 +60,7 @@ def test_a_misspelled_measure_is_refused(jobs: Jobs, runs: list[str], option: st
 
 
 def test_a_measure_is_compared_with_what_it_is(jobs: Jobs, runs: list[str]) -> None:
-    with pytest.raises(UsageError, match="compares a string with a number"):
+    with pytest.raises(UsageError, match="is not text, and is compared with 'fast'"):
         jobs("--where", f"{RATE} = 'fast'")
 
 
