@@ -8,16 +8,14 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from ..errors import UsageError
+from . import table
 from .streams import control as control
 from .streams import visible, visible_json
-
-if TYPE_CHECKING:
-    from .narrow import Column
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Mapping[str, Any]
@@ -123,62 +121,28 @@ def heading(text: str, codes: str = "\x1b[1m") -> None:
 def print_table(rows: Sequence[Row], columns: Sequence[str], optional: Sequence[str] = ()) -> None:
     """Print `rows` as a plain table.
 
-    If the terminal is too narrow, the widest column, if it is the first (a name to copy), gets a line of its own;
-    otherwise texts are wrapped between words, and the first of the `optional` columns are left out, which a line on
-    stderr names.
+    If the terminal is too narrow, texts are wrapped, and the first of the `optional` columns are left out, which a line
+    on stderr names.
     """
-    texts = [[cell(row.get(column)) for column in columns] for row in rows]
-    right = [all(isinstance(row.get(column), (int, float, type(None))) for row in rows) for column in columns]
-    heads = [heading_of(column) for column in columns]
-    widths = [max(map(len, items)) for items in zip(heads, *texts, strict=True)]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sum(widths) + 2 * len(widths)
-    if sum(widths) + 2 * (len(widths) - 1) <= room:
-        click.echo("\n".join(_aligned(line, widths, right) for line in (heads, *texts)))
-    elif len(widths) > 1 and widths[0] == max(widths) and sum(widths[1:]) + 2 * (len(widths) - 1) <= room:
-        click.echo(f"{heads[0]}\n  {_aligned(heads[1:], widths[1:], right[1:])}")
-        for line in texts:
-            click.echo(f"{line[0]}\n  {_aligned(line[1:], widths[1:], right[1:])}")
-    else:
-        _print_narrow(heads, texts, right, room, [heading_of(column) for column in optional])
+    whole = [_column(name, [row.get(name) for row in rows]) for name in columns]
+    if not sys.stdout.isatty():
+        click.echo("\n".join(table.lines(whole)))
+        return
+    room = shutil.get_terminal_size().columns
+    shown = table.fitting(whole, room, [heading_of(name) for name in optional])
+    click.echo("\n".join(table.lines(shown, room)))
+    if hidden := [column.head for column in whole if column not in shown]:
+        click.echo(f"no room for: {', '.join(hidden)} (--format csv has them)", err=True)
+
+
+def _column(name: str, values: Sequence[Any]) -> table.Column:
+    number = all(isinstance(value, (int, float, type(None))) for value in values)
+    return table.Column(heading_of(name), [cell(value) for value in values], number)
 
 
 def heading_of(column: str) -> str:
     """The heading of a column: its name with spaces, unless it is the path of a member."""
     return column if "." in column else column.replace("_", " ")
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    padded = [f"{text:>{w}}" if r else f"{text:<{w}}" for text, w, r in zip(line, widths, right, strict=True)]
-    return "  ".join(padded).rstrip()
-
-
-def _print_narrow(heads: list[str], texts: list[list[str]], right: list[bool], room: int, optional: list[str]) -> None:
-    from . import narrow
-
-    columns = [narrow.Column(head, cells, number) for head, *cells, number in zip(heads, *texts, right, strict=True)]
-    fitting = narrow.columns_that_fit(columns, room, optional)
-    if fitting is None:
-        _print_folded(columns, room)
-        return
-    click.echo("\n".join(narrow.lines(fitting, room)))
-    shown = [column.head for column in fitting]
-    gone = [column.head for column in columns if column.head not in shown]
-    if gone:
-        click.echo(f"no room for: {', '.join(gone)} (--format csv has them)", err=True)
-
-
-def _print_folded(columns: Sequence[Column], room: int) -> None:
-    """Print a table of which not even single words fit."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for column in columns:
-        table.add_column(column.head, justify="right" if column.number else "left", overflow="fold")
-    for line in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*map(Text, line))
-    Console(width=room).print(table)
 
 
 LARGE = 1e7

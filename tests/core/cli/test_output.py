@@ -38,16 +38,21 @@ def test_a_wide_terminal_has_plain_columns(monkeypatch: pytest.MonkeyPatch, caps
     ]
 
 
-def test_on_a_narrow_one_a_name_keeps_a_line_of_its_own_and_can_be_copied(
+def test_on_a_narrow_one_the_heading_is_wrapped_first_and_a_long_word_is_broken_last(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert printed(monkeypatch, capsys, 52) == [
-        "run id",
-        "  status     step time s",
-        "pretraining_grok1_mini_bf16_1",
-        "  completed       0.5349",
-        "fit_line",
-        "  failed               -",
+        "run id                         status      step time",
+        "                                                   s",
+        "pretraining_grok1_mini_bf16_1  completed      0.5349",
+        "fit_line                       failed              -",
+    ]
+    assert printed(monkeypatch, capsys, 40) == [
+        "run id                 status       step",
+        "                                  time s",
+        "pretraining_grok1_min  completed  0.5349",
+        "i_bf16_1",
+        "fit_line               failed          -",
     ]
 
 
@@ -65,13 +70,15 @@ def narrow(monkeypatch: pytest.MonkeyPatch, columns: int, rows: list[dict[str, o
 def test_texts_and_headings_are_wrapped_between_words_and_numbers_never(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    narrow(monkeypatch, 44)
+    narrow(monkeypatch, 40)
     assert capsys.readouterr().out.splitlines() == [
-        "model          layout    tokens per  source",
-        "                          s per gpu",
-        "llama3.1-405b  TP4 PP16       44770  a table",
+        "model          layout    tokens  source",
+        "                          per s",
+        "                            per",
+        "                            gpu",
+        "llama3.1-405b  TP4 PP16   44770  a table",
         "               VP4 MBS1",
-        "qwen3-30b-a3b                   843  another",
+        "qwen3-30b-a3b               843  another",
     ]
 
 
@@ -81,8 +88,10 @@ def test_columns_without_room_are_left_out_and_named(
     narrow(monkeypatch, 34)
     out, err = capsys.readouterr()
     assert out.splitlines()[4:] == [
-        "llama3.1-405b  TP4 PP16      44770", "               VP4 MBS1", "qwen3-30b-a3b                  843",
-    ]  # fmt: skip
+        "llama3.1-405b  TP4 PP16      44770",
+        "               VP4 MBS1",
+        "qwen3-30b-a3b                  843",
+    ]
     assert err == "no room for: source (--format csv has them)\n"
 
 
