@@ -252,7 +252,7 @@ def make_runs(install: Path) -> list[Path]:
 
 def run_verbs(folder: Path, other: Path, scratch: Path) -> Callable[[random.Random], Sequence[str]]:
     """Commands that read a run: a listing, and one of the others."""
-    name, first = read_run(folder).record.name, read_run(other).record.name
+    name, first = read_run(folder).record.id, read_run(other).record.id
     always = ("jobs --format json", "jobs", f"status {name} --format json")
     sometimes = (
         f"status {name}",

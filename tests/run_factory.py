@@ -19,7 +19,8 @@ from llmbx.model import Figure, Image, JobStatus, Measure, Peak, ProfileSpec, Re
 from llmbx.model.flops import Flops
 from llmbx.model.workload import Recipe, Row, Size
 from llmbx.plugins.manager import Plugins, load
-from llmbx.record.folder import Record, Run, write_record, write_result, write_steps
+from llmbx.record.folder import Record, Run, current_user, write_record, write_result, write_steps
+from llmbx.record.short_ids import derived
 from llmbx.run.result import build_result
 
 PEAK = Peak(tflops=989.0, name="H100 dense BF16", source="test")
@@ -66,7 +67,7 @@ class RunFactory:
             "host": {"hostname": "node1", "driver": "570.1", "load_1min": self.made},
             "environment": {"PWD": f"/somewhere/{self.made}", "NCCL_IB_SL": "1"},
         }
-        facts.update(record or {})
+        facts |= {"id": derived(run_id), "user": current_user()} | (record or {})
         entry = Record(
             run_id=run_id, spec=spec, created=CREATED + self.made, llmbx_version="0.1.0", command=("run",), **facts
         )

@@ -22,7 +22,7 @@ PLUGINS = re.compile(
 """Names of frameworks, schedulers, container tools and profilers."""
 
 MAY_NAME = (
-    "core/llmbx/model/run_folder.py",  # names in a run's folder, and keys that older versions wrote
+    "core/llmbx/model/run_folder.py",  # names of files in a run's folder
     "core/llmbx/model/launch.py",  # the variables by which schedulers tell a rank its number
     "core/llmbx/entry/secrets.py",  # variables of container tools that only look like secrets
     "core/llmbx/entry/secret_shapes.py",  # services whose tokens and log-ins are recognized

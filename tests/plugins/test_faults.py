@@ -58,7 +58,7 @@ def judge(tmp_path: Path, plugins: Plugins) -> Judge:
 
     def result(log: Made) -> Result:
         job = Job(launcher="slurm", job_id="1", submitted=0.0)
-        record = new_record("run", log.spec, command=()).replace(job=job)
+        record = new_record("run", id="x1", spec=log.spec, command=()).replace(job=job)
         run = Run(folder=str(tmp_path), record=record)
         run.log.write_text(text(log))
         arrivals.note(run, [(number, at, 0.2) for number, at in sorted(log.arrivals.items())])

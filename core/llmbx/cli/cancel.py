@@ -29,10 +29,10 @@ def command(run_name: str) -> None:
     workspace = load_workspace()
     run = find_run(workspace.install, run_name)
     if not owns(run):  # what its record names, a process of this user for example, is not its word to have stopped
-        raise InfraError(f"{run.record.name} belongs to {run.files.owner}, who alone can cancel it with llmbx")
+        raise InfraError(f"{run.record.id} belongs to {run.files.owner}, who alone can cancel it with llmbx")
     known = finalize(run, workspace.plugins)
     if known is not None:
-        raise UsageError(f"{run.record.name} has already ended ({known.status})")
+        raise UsageError(f"{run.record.id} has already ended ({known.status})")
     if run.record.job is None:
         raise UsageError(f"{run.record.run_id} is still being prepared: press Ctrl-C where it was started")
     with noted(run.files):

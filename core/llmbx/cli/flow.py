@@ -36,7 +36,7 @@ class Started:
 
 def _name(run: Run, workspace: Workspace) -> str:
     """How the user can name the run in the next command: by its folder if that is not among those of the install."""
-    return run.folder if workspace.install.workload_origin == "--output" else run.record.name
+    return run.folder if workspace.install.workload_origin == "--output" else run.record.id
 
 
 def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path | None, format_: str) -> None:
@@ -89,10 +89,10 @@ def once(
     )  # fmt: skip
     if detach:
         job = run.record.job
-        started = Started(run.record.name, run.record.run_id, run.folder, job.job_id if job else None)
+        started = Started(run.record.id, run.record.run_id, run.folder, job.job_id if job else None)
         _print_started(started, _name(run, workspace), format_, alone=group is None)
         return started
-    progress.note(f"started {run.record.name}")
+    progress.note(f"started {run.record.id}")
     try:
         result = attend(run, context, progress)
     except KeyboardInterrupt:
@@ -128,7 +128,7 @@ def _left(run: Run, attended: bool, name: str) -> str:
 
     if not attended:
         return f"detached; follow: llmbx logs --follow {name}; cancel: llmbx cancel {name}"
-    return f"{run.record.name} {'has ended' if run.files.file(RESULT).exists() else 'is being stopped'}"
+    return f"{run.record.id} {'has ended' if run.files.file(RESULT).exists() else 'is being stopped'}"
 
 
 def _print_started(started: Started, name: str, format_: str, alone: bool) -> None:

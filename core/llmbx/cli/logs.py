@@ -59,7 +59,7 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
     file = run.log_file if rank is None else run.files.file(f"rank-{rank}.log")
     if not file.exists():
         ended = run.files.file(RESULT).exists()
-        raise UsageError(f"{file}: no such file" if ended else f"{run.record.name} has no log {file.name} yet")
+        raise UsageError(f"{file}: no such file" if ended else f"{run.record.id} has no log {file.name} yet")
     try:
         _print(file)
     except OSError as error:

@@ -245,7 +245,7 @@ def _accepting(run: Run) -> Run:
     """
     if run.files.owner_id not in (os.geteuid(), 0) and not click.get_current_context().params["force"]:
         what = "its setup lines, environment and mounts would be used with your rights"
-        raise UsageError(f"{run.record.name} belongs to {run.files.owner}: {what}; read its run.json, then add --force")
+        raise UsageError(f"{run.record.id} belongs to {run.files.owner}: {what}; read its run.json, then add --force")
     spec, accepted = run.record.spec, click.get_current_context().params["accept_image_change"]
     changed: Run = run.replace(
         record=run.record.replace(spec=spec.replace(accept_image_change=spec.accept_image_change or accepted))

@@ -49,7 +49,7 @@ def describe(run_name: str, workspace: Workspace) -> dict[str, Any]:
     record = run.record
     result = finalize(run, workspace.plugins)
     facts: dict[str, Any] = {
-        "id": record.name,
+        "id": record.id,
         "run_id": record.run_id,
         "workload": record.spec.workload,
         "status": result.status if result else None,

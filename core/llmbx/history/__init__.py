@@ -227,7 +227,7 @@ def _tagged(db: sqlite3.Connection, install: Install, tag: str) -> list[str]:
 
 def _both_names(install: Install, folder: str) -> str:
     run = read_run(install.path / folder)
-    return f"{run.record.name} ({run.record.run_id})"
+    return f"{run.record.id} ({run.record.run_id})"
 
 
 def _of_earlier_job(install: Install, job_id: str) -> list[str]:

@@ -30,8 +30,8 @@ class Selection(Value, frozen=True):
 
     `equal` maps columns to their accepted values (any of them), all of `tags` must be present, `since` and `until` are
     epoch seconds, `where` is an SQL condition (see `where`). `sort` is a comma-separated list of columns; a leading `-`
-    sorts in descending order, and missing values come last. `own` selects the runs of this user, and those of older
-    versions of llmbx, which did not record the user. `limit` is the maximum number of runs, None for all.
+    sorts in descending order, and missing values come last. `own` selects the runs of this user.
+    `limit` is the maximum number of runs, None for all.
     """
 
     equal: dict[str, tuple[Scalar, ...]] = {}
@@ -103,7 +103,7 @@ def _where(wanted: Selection) -> tuple[str, tuple[Scalar, ...]]:
         parts.append(f"{quoted(name)} IN ({', '.join('?' * len(allowed))})")
         values += allowed
     if wanted.own is not None:
-        parts.append('("user" = ? OR "user" IS NULL)')
+        parts.append('"user" = ?')
         values.append(wanted.own)
     for tag in wanted.tags:
         parts.append(f"instr({quoted('tags')}, ?) > 0")

@@ -13,7 +13,6 @@ from ..config.install import RECORD
 from ..files import user_name
 from ..model import Date, Parallelism
 from ..record.folder import RESULT
-from ..record.short_ids import derived
 from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
 from .columns import Values, flatten, words
@@ -67,9 +66,9 @@ class _Record(msgspec.Struct):
     """The part of `run.json` that is listed."""
 
     run_id: str
+    id: str
     created: Date
     spec: _Spec
-    id: str = ""
     llmbx_version: str | None = None
     group: str | None = None
     user: str | None = None
@@ -100,7 +99,7 @@ def read_values(folder: Path) -> Values:
     values = {**_planned(record), **_measured(result)}
     values.update(
         {
-            "id": record.id or derived(record.run_id),
+            "id": record.id,
             "run_id": record.run_id,
             "created": record.created,
             "llmbx_version": record.llmbx_version,

@@ -127,8 +127,6 @@ def _cross_check(spec: RunSpec, printed: Sequence[float], ours: Sequence[float])
 
 def _mfu(spec: RunSpec, step_time_s: float | None, flops: Flops | None) -> Mfu:
     peak = spec.peak
-    if peak and not (math.isfinite(peak.tflops) and peak.tflops > 0):
-        peak = None  # the record of an older llmbx may contain such a peak, and its run still needs a result
     tflops = achieved_tflops(spec, step_time_s, flops) if step_time_s and flops else None
     return Mfu(
         value=formulas.mfu(tflops, peak.tflops) if tflops is not None and peak else None,

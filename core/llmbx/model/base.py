@@ -19,6 +19,9 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
 """A finite number of seconds > 0."""
 
+Rate = Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
+"""A finite number per second > 0."""
+
 Date = Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)]
 """A time in epoch seconds from 1970 to 9999, which every library of dates can hold."""
 

@@ -136,7 +136,7 @@ class Stability(Value, frozen=True):
     """Whether the mean of the measured window represents its steps (docs/stability.md)."""
 
     verdict: Stable | None = None
-    """None if no step was measured, if a time is damaged, and in results of older versions."""
+    """None if no step was measured, or if a time is damaged."""
     reason: str | None = None
     """The numbers behind the verdict in one line."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Positive, Scalar, Value
+from .base import Positive, Rate, Scalar, Value
 from .workload import Checkpointing, Convention, ImageSource, ModelShape, Parallelism
 
 
@@ -44,7 +44,7 @@ class CheckpointSpec(Value, frozen=True):
 class Peak(Value, frozen=True):
     """Dense peak throughput of one GPU type and dtype."""
 
-    tflops: float
+    tflops: Rate
     """TFLOP/s per GPU."""
     name: str
     """Name of the peak, with the GPU and the dtype."""

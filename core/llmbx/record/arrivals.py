@@ -20,9 +20,6 @@ from .folder import Run
 
 FILE = "arrivals.json"
 
-USUAL_WIDTH_S = 2.0
-"""Width of an arrival that an older version stored without one."""
-
 MOST = 4096
 """Number of arrivals from which every second one is dropped."""
 
@@ -89,8 +86,7 @@ def of(run: Run) -> tuple[Arrival, ...]:
     job, found = run.record.job, _read(run.files)
     if job is None or found is None or found.job_id != job.job_id:
         return ()
-    widths = found.widths if len(found.widths) == len(found.steps) else (USUAL_WIDTH_S,) * len(found.steps)
-    return tuple((number, at, width) for (number, at), width in zip(found.steps, widths, strict=True))
+    return tuple((number, at, width) for (number, at), width in zip(found.steps, found.widths, strict=False))
 
 
 def reads_of(run: Run) -> dict[str, tuple[Read, ...]]:

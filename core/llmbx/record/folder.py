@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from ..codec import convert, decode
+from ..codec import decode
 from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError
 from ..files import disk_errors
@@ -25,9 +25,8 @@ from ..secrets import recorded, scrub
 from ..toml_file import NOT_JSON
 from . import short_ids
 from .host import current_user as current_user
-from .migration import migrate
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Value)
 
 RESULT = "result.json"
 STEPS = "steps.jsonl"
@@ -73,12 +72,12 @@ class Record(Value, frozen=True):
     `group` joins the repeats of one command, `repeats` is the run that `--from` repeated, `sweep` the position in a
     sweep, `pair` that in runs which alternate (`--against`). `attempt` counts from 0, `attempts` are the earlier ones.
     `owner` is also the process that follows the run and starts the next attempt. `user` is the user who started it.
-    `id` is the short id; older versions wrote none (see `name`). `expected` is what was predicted. `captured_by` are
-    the profilers that record a phase at the framework's request (`Phase.capture`), in addition to those of the spec.
-    Since schema version 3 the result of the run has a digest.
+    `id` is the short id, which every command accepts. `expected` is what was predicted. `captured_by` are the profilers
+    that record a phase at the framework's request (`Phase.capture`), in addition to those of the spec.
     """
 
     run_id: str
+    id: str
     spec: RunSpec
     created: Date
     llmbx_version: str
@@ -101,13 +100,7 @@ class Record(Value, frozen=True):
     pair: PairMark | None = None
     expected: Expected = Expected()
     captured_by: tuple[str, ...] = ()
-    id: str = ""
     schema_version: int = 3
-
-    @property
-    def name(self) -> str:
-        """The short id, which every command accepts."""
-        return self.id or short_ids.derived(self.run_id)
 
 
 class Run(Value, frozen=True):
@@ -244,19 +237,24 @@ def pretty(value: Any) -> bytes:
 
 def _read(file: RunFile, kind: type[T]) -> T:
     try:
-        return decode_any(file.read(), kind)
+        return decode_record(file.read(), kind)
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
     except NOT_JSON as error:
         raise LlmbxError(f"{file}: not a record that this version of llmbx can read: {error}") from None
 
 
-def decode_any(data: bytes, kind: type[T]) -> T:
-    """Decode the JSON `data` as a `kind`; also accepts data of older versions of llmbx. Raises `NOT_JSON`."""
-    try:
-        return decode(data, kind)
-    except msgspec.ValidationError as error:
-        try:
-            return convert(migrate(msgspec.json.decode(data)), kind)
-        except msgspec.ValidationError:
-            raise error from None
+class _AnyVersion(msgspec.Struct):
+    """What a record has in every version."""
+
+    schema_version: int = 1
+
+
+def decode_record(data: bytes, kind: type[T]) -> T:
+    """Decode a record of this version from JSON. Raises `NOT_JSON`, also if another version of llmbx wrote it."""
+    version = decode(data, _AnyVersion).schema_version
+    current = next(field.default for field in msgspec.structs.fields(kind) if field.name == "schema_version")
+    if version != current:
+        age = "an older" if version < current else "a newer"
+        raise msgspec.ValidationError(f"it has schema version {version} of {age} llmbx, expected {current}")
+    return decode(data, kind)

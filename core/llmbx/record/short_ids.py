@@ -43,7 +43,7 @@ def candidates(run_id: str) -> Iterator[str]:
 
 
 def derived(run_id: str) -> str:
-    """The id of a run whose record has none, because an older version of llmbx wrote it."""
+    """The longest id of a run, which needs no link to be unique in practice."""
     return next(candidate for candidate in candidates(run_id) if len(candidate) == LONGEST)
 
 

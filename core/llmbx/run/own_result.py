@@ -17,18 +17,14 @@ from ..toml_file import NOT_JSON
 LEFT = "result.job.json"
 """Name that a result of the job gets."""
 
-WITH_DIGEST = 3
-"""Schema version of a record from which on the run's result has a digest."""
-
 
 def own_result(run: Run, *, rename: bool = True) -> Result | None:
     """The result that llmbx wrote; None if there is none yet. A result that it did not write is renamed to `LEFT`.
 
     Without `rename`, in the folder of another user, it stays.
 
-    A result of llmbx names this run and has the digest of its content, which a copy keeps in any order and at any time;
-    an older version wrote none. Raises `LlmbxError` for a damaged result: one that cannot be read, of a run whose
-    steps llmbx has written.
+    A result of llmbx names this run and has the digest of its content, which a copy keeps in any order and at any time.
+    Raises `LlmbxError` for a damaged result: one that cannot be read, of a run whose steps llmbx has written.
     """
     try:
         known = read_result(run.path)
@@ -54,10 +50,9 @@ def left_result(folder: Path) -> tuple[str, ...]:
 
 
 def _is_sealed(run: Run) -> bool:
-    """Whether the result has the digest of its content; one of an older version need not have any."""
+    """Whether the result has the digest of its content."""
     try:
         members: Any = msgspec.json.decode(run.files.read(RESULT))
     except (OSError, *NOT_JSON):  # changed meanwhile
         return False
-    known = members.get("digest")
-    return known == digest(members) if known else run.record.schema_version < WITH_DIGEST
+    return members.get("digest") == digest(members)  # type: ignore[no-any-return]

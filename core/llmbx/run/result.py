@@ -66,7 +66,7 @@ def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
     total = lasted_s(status)
     return Result(
         run_id=record.run_id,
-        id=record.name,
+        id=record.id,
         status="failed",
         data_valid=False,
         workload=_workload(spec),

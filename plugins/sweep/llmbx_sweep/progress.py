@@ -35,7 +35,7 @@ class SweepProgress:
     def attend(self, run: Run, rooms: RunContext) -> Result:
         """Follow one run to its end, with the same live progress as `llmbx run`."""
         progress = Progress(run.record.spec, self.out)
-        progress.note(f"started {run.record.name}")
+        progress.note(f"started {run.record.id}")
         try:
             return pipeline.attend(run, rooms, progress)
         finally:

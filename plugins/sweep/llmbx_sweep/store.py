@@ -90,7 +90,7 @@ def find(install: Install, text: str) -> Sweep:
         raise UsageError(f"no sweep in {place}")
     if text == "last":
         sweeps = (read(path) for path in known if RunFolder(path=path).owner_id in (os.geteuid(), 0))
-        newest = next((sweep for sweep in sweeps if sweep.user in (None, records.current_user())), None)
+        newest = next((sweep for sweep in sweeps if sweep.user == records.current_user()), None)
         if newest is None:
             raise UsageError(f"no sweep in {place} is yours: name one ({known[0].name})")
         return newest
@@ -114,7 +114,7 @@ def read(path: Path) -> Sweep:
     Raises `UsageError` if the file cannot be read, `LlmbxError` if it is not a valid plan.
     """
     try:
-        return records.decode_any(RunFolder(path=path).read(FILE), Sweep)
+        return records.decode_record(RunFolder(path=path).read(FILE), Sweep)
     except OSError as error:
         raise UsageError(f"{path / FILE}: cannot read the file: {error.strerror}") from None
     except toml_file.NOT_JSON as error:

@@ -221,7 +221,7 @@ def run(tmp_path: Path, make_spec: Callable[..., RunSpec]) -> Path:
     spec = make_spec()
     folder = tmp_path / "experiments" / spec.experiment / f"{spec.experiment}_1" / spec.experiment
     write(folder / f"log-{spec.experiment}.out", [2.0] * 20, more=", 0.0 TFLOPS")
-    write_record(folder, new_record(f"{spec.experiment}_1", spec, command=("llmbx", "run")))
+    write_record(folder, new_record(f"{spec.experiment}_1", spec, id="x1", command=("llmbx", "run")))
     return folder
 
 

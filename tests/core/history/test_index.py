@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from llmbx.config.install import Install
+from llmbx.errors import LlmbxError
 from llmbx.history import Selection, find_run, list_runs, rebuild, scan, select
 from llmbx.history.index import index_path
 from llmbx.history.tags import change_tags
@@ -213,6 +214,19 @@ def test_damaged_records_and_results_do_not_hide_the_others(run_factory: RunFact
     os.utime(bad.path.parents[1])
     again = list_runs(run_factory.install, lambda: plugins, Selection(), ["run_id"])
     assert (len(again.rows), again.damaged) == (3, ())
+
+
+@pytest.mark.parametrize(("version", "why"), [(2, "2 of an older llmbx, expected 3"), (4, "4 of a newer llmbx")])
+def test_a_run_of_another_version_is_listed_and_says_why_it_cannot_be_read(
+    run_factory: RunFactory, plugins: Plugins, version: int, why: str
+) -> None:
+    good, other = (run_factory.put(noise(seed, 1.0)) for seed in range(2))
+    write_record(other.path, other.record.replace(schema_version=version))
+    found = list_runs(run_factory.install, lambda: plugins, Selection(), ["run_id"])
+    assert found.rows == ((other.record.run_id,), (good.record.run_id,))
+    with pytest.raises(LlmbxError, match=rf"run\.json: not a record .*: it has schema version {why}"):
+        find_run(run_factory.install, other.record.id)
+    assert ids(run_factory.install) == [good.record.run_id]
 
 
 def test_rebuild_reads_everything_again(run_factory: RunFactory, reads: list[Path]) -> None:

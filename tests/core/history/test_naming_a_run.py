@@ -19,8 +19,8 @@ def test_a_run_is_found_by_its_id_and_by_where_it_stands(run_factory: Any) -> No
     install = run_factory.install
     runs = [find_run(install, one.record.run_id) for one in folder]
     for run in runs:
-        assert find_run(install, run.record.name).record.run_id == run.record.run_id
-        assert find_run(install, run.record.name[:5]).record.run_id == run.record.run_id
+        assert find_run(install, run.record.id).record.run_id == run.record.run_id
+        assert find_run(install, run.record.id[:5]).record.run_id == run.record.run_id
     newest = find_run(install, "last")
     assert find_run(install, "last~0") == newest
     assert len({find_run(install, f"last~{n}").record.run_id for n in range(3)}) == 3
@@ -34,9 +34,9 @@ def test_a_run_is_found_by_its_id_and_by_where_it_stands(run_factory: Any) -> No
 
 def test_completion_offers_ids_newest_first_and_survives_a_rebuilt_index(run_factory: Any) -> None:
     runs = [run_factory.put([0.1] * 20) for _ in range(3)]
-    names = {run.record.name for run in runs}
+    names = {run.record.id for run in runs}
     assert {name for name, _ in complete(run_factory.install, "")} == names
-    one = runs[1].record.name
+    one = runs[1].record.id
     assert [name for name, _ in complete(run_factory.install, one[:5])] == [one]
     assert complete(run_factory.install, "a'b") == []
     rebuild(run_factory.install)
@@ -60,6 +60,6 @@ def test_the_shell_completes_verbs_runs_and_workloads(run_factory: Any) -> None:
         return [entry.partition(",")[2] for entry in done.stdout.split()]
 
     assert words("llmbx sta", 1) == ["status"]
-    assert run.record.name in words("llmbx status ", 2)
+    assert run.record.id in words("llmbx status ", 2)
     assert words("llmbx compare la", 2) == ["last"]
     assert words("llmbx run gro", 2) == ["grok1"]

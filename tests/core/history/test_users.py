@@ -32,16 +32,16 @@ def umask() -> Iterator[None]:
     os.umask(before)
 
 
-def put(run_factory: RunFactory, user: str | None) -> str:
+def put(run_factory: RunFactory, user: str) -> str:
     run = run_factory.put([8.0] * 50, record={"user": user})
     return run.record.run_id
 
 
-def test_jobs_lists_my_runs_and_those_without_a_user(run_factory: RunFactory, jobs: Jobs, listed: Listed) -> None:
-    old, mine, theirs = put(run_factory, None), put(run_factory, current_user()), put(run_factory, "somebody")
-    assert [row["run_id"] for row in listed()] == [mine, old]
+def test_jobs_lists_my_runs(run_factory: RunFactory, jobs: Jobs, listed: Listed) -> None:
+    mine, theirs = put(run_factory, current_user()), put(run_factory, "somebody")
+    assert [row["run_id"] for row in listed()] == [mine]
     assert [row["run_id"] for row in listed("--user", "somebody")] == [theirs]
-    assert [row["user"] for row in listed("--user", "all")] == ["somebody", current_user(), None]
+    assert [row["user"] for row in listed("--user", "all")] == ["somebody", current_user()]
     assert [row["run_id"] for row in listed("--user", "somebody", "--user", current_user())] == [theirs, mine]
     assert "1 run of other users not shown; use --user all" in jobs().stderr
     shown = jobs("--user", "all")
@@ -64,7 +64,7 @@ def test_last_is_mine(run_factory: RunFactory, install: Install) -> None:
 
 
 def test_a_record_has_the_user_and_its_result_too(run_factory: RunFactory) -> None:
-    assert new_record("x_1", run_factory.spec, command=()).user == user_name(os.geteuid())
+    assert new_record("x_1", id="x1", spec=run_factory.spec, command=()).user == user_name(os.geteuid())
     run = run_factory.put([8.0] * 50, record={"user": "somebody"})
     result = read_result(run.path)
     assert result is not None and result.user == "somebody"

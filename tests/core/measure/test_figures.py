@@ -46,13 +46,6 @@ def test_an_unknown_peak_is_none_and_not_that_of_another_gpu(make_spec: Make) ->
     assert found.mfu.value is None and found.mfu.peak_tflops is None
 
 
-@pytest.mark.parametrize("tflops", [0.0, -1.0, math.nan, math.inf])
-def test_an_invalid_peak_in_an_older_record_gives_no_mfu(make_spec: Make, tflops: float) -> None:
-    spec = make_spec(window="last", peak=Peak(tflops=tflops, name="CPU", source="llmbx.toml"))
-    found = measure(spec, steps([1.0]), Flops(full=1e12, causal=1e12, formula="f"))
-    assert (found.mfu.value, found.mfu.peak_tflops, found.mfu.peak_name) == (None, None, None)
-
-
 def test_std_is_the_sample_deviation(make_spec: Make) -> None:
     found = measure(make_spec(window="1-4"), steps([1.0, 2.0, 3.0, 4.0]), None)
     assert found.step_time_s.std == pytest.approx(math.sqrt(5 / 3))

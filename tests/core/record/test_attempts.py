@@ -61,8 +61,8 @@ def test_who_may_go_on_with_a_run(
 ) -> None:
     job = Job(launcher="batch", job_id="7", submitted=1.0, process=process)
     record = Record(
-        run_id="x_1", spec=make_spec(retries=2), created=1.0, llmbx_version="0", command=(), owner=owner, job=job,
-        attempt=attempt,
+        id="x1", run_id="x_1", spec=make_spec(retries=2), created=1.0, llmbx_version="0", command=(), owner=owner,
+        job=job, attempt=attempt,
     )  # fmt: skip
     run = Run(folder=str(tmp_path), record=record)
     assert may_take_over(run, Batch()) is expected

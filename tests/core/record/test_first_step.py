@@ -51,7 +51,7 @@ def followed(
     folder: Path, make_spec: Callable[..., RunSpec], lines: list[str], before: str = "", job: str = "1"
 ) -> Run:
     folder.mkdir(exist_ok=True)
-    entry = Record(run_id="r", spec=make_spec(), created=1.0, llmbx_version="0", command=(),
+    entry = Record(id="x1", run_id="r", spec=make_spec(), created=1.0, llmbx_version="0", command=(),
                    job=Job(launcher="script", job_id=job, submitted=1.0))  # fmt: skip
     run = Run(folder=str(folder), record=entry)
     run.log.write_text(before)

@@ -62,4 +62,4 @@ def test_the_owner_of_a_run_is_alive_whatever_the_clock_was_set_to() -> None:
     assert alive(me.replace(ticks=me.ticks + 1)) is False, "another process with the same id"
     assert alive(me.replace(boot_id="another")) is False, "the machine was restarted"
     assert alive(me.replace(host="elsewhere")) is None
-    assert alive(me.replace(ticks=None, boot_id="")) is True, "written by an older version"
+    assert alive(me.replace(ticks=None, boot_id="")) is True, "without /proc"

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from llmbx.codec import decode
-from llmbx.model import Result, RunSpec
+from llmbx.model import Peak, Result, RunSpec
 from llmbx.model.result import MeasureFacts
-from llmbx.record.folder import decode_any
+from llmbx.record.folder import decode_record
 from llmbx.record.schema import generate, shipped
 
 
@@ -42,12 +42,6 @@ def test_the_objects_are_always_there_and_their_members_may_be_null() -> None:
         result[name] = json.loads(msgspec.json.encode(Result(run_id="x_1", status="lost", data_valid=False)))[name]
 
 
-def test_a_result_of_before_the_measures_has_none() -> None:
-    older = json.loads(msgspec.json.encode(Result(run_id="x_1", status="completed", data_valid=True)))
-    del older["measures"]
-    assert decode_any(json.dumps(older).encode(), Result).measures == {}
-
-
 def test_measures_follow_the_schema() -> None:
     images = MeasureFacts(unit="images", kind="count", mean=2.0, steps=8, per_second=1.0)
     result = Result(run_id="x_1", status="completed", data_valid=True, measures={"images": images})
@@ -69,11 +63,19 @@ def test_an_unknown_status_or_member_is_refused() -> None:
             jsonschema.validate({**result, **change}, shipped())
 
 
-def test_a_result_of_before_the_stability_is_read_without_a_verdict() -> None:
-    older = json.loads(msgspec.json.encode(Result(run_id="x_1", status="completed", data_valid=True)))
-    del older["stability"]
-    read = decode_any(json.dumps(older).encode(), Result)
-    assert (read.run_id, read.stability.verdict, read.stability.reason) == ("x_1", None, None)
+@pytest.mark.parametrize(("version", "age"), [(0, "an older"), (2, "a newer")])
+def test_a_result_of_another_version_is_refused_whatever_it_has(version: int, age: str) -> None:
+    result = json.loads(msgspec.json.encode(Result(run_id="x_1", status="completed", data_valid=True)))
+    assert decode_record(json.dumps(result).encode(), Result).run_id == "x_1"
+    for members in ({}, {"surprise": 1}):
+        with pytest.raises(msgspec.ValidationError, match=f"schema version {version} of {age} llmbx, expected 1"):
+            decode_record(json.dumps({**result, "schema_version": version, **members}).encode(), Result)
+
+
+@pytest.mark.parametrize("tflops", [0, -1.0, "NaN"])
+def test_a_record_with_an_impossible_peak_is_refused(tflops: object) -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"\$\.tflops"):
+        decode(json.dumps({"tflops": tflops, "name": "h100 bf16", "source": "llmbx.toml"}).encode(), Peak)
 
 
 @pytest.mark.parametrize("field", ["gpus", "gpus_per_node", "micro_batch_size", "global_batch_size", "steps"])

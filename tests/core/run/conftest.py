@@ -102,7 +102,7 @@ def store_run(install: Install, spec: RunSpec) -> StoreRun:
 @pytest.fixture
 def context(spec: RunSpec, plugins: Plugins, install: Install) -> RunContext:
     """The plugins that `spec` uses."""
-    record = new_record("run_1", spec, command=("run",))
+    record = new_record("run_1", spec, id="x1", command=("run",))
     return context_of(Run(folder="/nowhere", record=record), plugins, install)
 
 

@@ -67,7 +67,7 @@ class Shown:
 @pytest.fixture
 def run(tmp_path: Path, make_spec: Callable[..., RunSpec]) -> Run:
     job = Job(launcher=LOCAL, job_id="7", submitted=0.0)
-    record = RunRecord(run_id="x_1", spec=make_spec(), created=0.0, llmbx_version="1", command=(), job=job)
+    record = RunRecord(id="x1", run_id="x_1", spec=make_spec(), created=0.0, llmbx_version="1", command=(), job=job)
     return Run(folder=str(tmp_path), record=record)
 
 

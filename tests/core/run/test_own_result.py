@@ -24,7 +24,7 @@ def run(tmp_path: Path, make_spec: Callable[..., RunSpec]) -> Run:
     """A run that has ended, whose result llmbx wrote."""
     folder = tmp_path / "run"
     folder.mkdir()
-    record = new_record("run_1", make_spec(), command=()).replace(
+    record = new_record("run_1", id="x1", spec=make_spec(), command=()).replace(
         job=Job(launcher="local", job_id="7-1", submitted=1.0)
     )
     write_record(folder, record)
@@ -91,16 +91,6 @@ def test_what_cannot_be_read_is_of_the_job_if_llmbx_has_written_nothing_yet(run:
     (run.path / STEPS).unlink()
     (run.path / RESULT).write_text("accuracy: 0.9")
     assert own_result(run) is None and (run.path / LEFT).read_text() == "accuracy: 0.9"
-
-
-def test_an_older_version_wrote_no_digest(run: Run) -> None:
-    old = run.replace(record=run.record.replace(schema_version=2))
-    members = json.loads((run.path / RESULT).read_text())
-    (run.path / RESULT).write_text(json.dumps({name: members[name] for name in members if name != "digest"}))
-    os.utime(run.path / RESULT, (1.0, 1.0))
-    assert own_result(old) is not None
-    of_the_job(old)
-    assert own_result(old) is None and (run.path / LEFT).exists()
 
 
 def test_no_result_is_no_finding(run: Run) -> None:

@@ -73,7 +73,7 @@ class Quiet:
 def run(tmp_path: Path, make_spec: Callable[..., RunSpec]) -> Run:
     """A run that was submitted ten minutes ago."""
     job = Job(launcher="slurm", job_id="7", submitted=time.time() - 600)
-    entry = Record(run_id="r", spec=make_spec(), created=1.0, llmbx_version="0", command=(), job=job)
+    entry = Record(id="x1", run_id="r", spec=make_spec(), created=1.0, llmbx_version="0", command=(), job=job)
     return Run(folder=str(tmp_path), record=entry)
 
 

@@ -53,7 +53,7 @@ class FakeScheduler:
             number = len(self.started)
             self.started.append(slot)
             folder = self.folder / str(number)
-            record = Record(run_id=f"r_{number}", spec=self.spec, created=number, llmbx_version="", command=())
+            record = Record(id="x1", run_id=f"r_{number}", spec=self.spec, created=number, llmbx_version="", command=())
             write_record(folder, record)
             if number in self.refused:
                 raise SubmissionRejected(

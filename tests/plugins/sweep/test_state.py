@@ -54,7 +54,7 @@ class Sandbox:
         chosen = self.sweep.cells[cell]
         run_id, _, folder = claim_folder(self.install, chosen.spec)
         mark = SweepMark(sweep_id=of or self.sweep.sweep_id, cell=chosen.key, repeat=repeat)
-        record = new_record(run_id, chosen.spec, command=(), sweep=mark).replace(
+        record = new_record(run_id, id="x1", spec=chosen.spec, command=(), sweep=mark).replace(
             job=Job(launcher="slurm", job_id=job, submitted=0) if job else None
         )
         write_record(folder, record)

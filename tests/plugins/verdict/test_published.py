@@ -89,7 +89,7 @@ def test_only_a_comparable_run_of_the_published_work_is_judged(
 
 
 def result(spec: RunSpec, seconds: float) -> Result:
-    entry = Record(run_id="r", spec=spec, created=0.0, llmbx_version="0", command=("run",))
+    entry = Record(id="x1", run_id="r", spec=spec, created=0.0, llmbx_version="0", command=("run",))
     figures = measure(spec, [Step(number=20, time_s=seconds, total=20, loss=1.0)], None)
     found = build_result(entry, JobStatus(state="ended", exit_code=0), figures)
     stable: Result = found.replace(stability=Stability(verdict="stable", reason="x"))

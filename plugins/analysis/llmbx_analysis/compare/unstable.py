@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from llmbx_verdict.statistics import series
-
 from .measured import Measured
 
 FALSE_ALARMS = 0.05
@@ -17,11 +15,11 @@ COVERED = ("noisy", "too few steps")
 
 
 def why(run: Measured) -> str | None:
-    """Why the window of a run is unstable; None if it is stable. Results of older versions are tested here."""
-    found = run.result.stability
-    if found.verdict is None:
-        return "; ".join(series.warnings(run.steps)) or None
-    return None if found.verdict == "stable" else f"{found.verdict}: {found.reason or 'no reason is recorded'}"
+    """Why the window of a run is unstable; None if it is stable."""
+    stability = run.result.stability
+    if stability.verdict in (None, "stable"):
+        return None
+    return f"{stability.verdict}: {stability.reason or 'no reason is recorded'}"
 
 
 def unstable(name: str, runs: Sequence[Measured]) -> str | None:

@@ -101,13 +101,10 @@ def _above(folder: RunFolder, name: str) -> tuple[RunFolder, str]:
 
 def read_manifest(folder: RunFolder, below: str = "") -> dict[str, Any]:
     """Read the `expected.json` of a run's profiles; empty if it is missing or not valid."""
-    facts: Any = {}
-    for name in ("expected.json", "asked.json"):  # older runs have the second
-        try:
-            facts = json.loads(folder.read(f"{below}/{name}" if below else name))
-            break
-        except (OSError, ValueError, RecursionError):
-            facts = {}
+    try:
+        facts: Any = json.loads(folder.read(f"{below}/expected.json" if below else "expected.json"))
+    except (OSError, ValueError, RecursionError):
+        return {}
     return facts if isinstance(facts, dict) and isinstance(facts.get("files"), list) else {}
 
 

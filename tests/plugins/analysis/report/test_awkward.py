@@ -49,7 +49,9 @@ RESULT = st.builds(
 
 
 def run_data(spec: RunSpec, result: Result, steps: Sequence[Step], number: int = 0) -> RunData:
-    record = Record(run_id=f"r_{number}", spec=spec, created=float(number), llmbx_version="0", command=("run",))
+    record = Record(
+        id="x1", run_id=f"r_{number}", spec=spec, created=float(number), llmbx_version="0", command=("run",)
+    )
     return RunData(run=Run(folder="/nowhere", record=record), result=result, steps=tuple(steps))
 
 
@@ -81,7 +83,7 @@ def test_any_steps_can_be_measured_joined_and_scaled(spec: RunSpec, runs: list[t
     data = []
     for number, (steps, scale) in enumerate(runs):
         changed = spec.replace(gpus=8 * scale, window="auto")
-        record = Record(run_id="r", spec=changed, created=0.0, llmbx_version="0", command=())
+        record = Record(id="x1", run_id="r", spec=changed, created=0.0, llmbx_version="0", command=())
         result = build_result(record, JobStatus(state="ended", exit_code=0), measure(changed, steps, FLOPS))
         data.append(run_data(changed, result.replace(status="completed", data_valid=True), steps, number))
     assert is_rendered(data)
@@ -90,14 +92,14 @@ def test_any_steps_can_be_measured_joined_and_scaled(spec: RunSpec, runs: list[t
 @pytest.mark.parametrize("times", [[], [None] * 5, [0.0] * 50, [1e-9] * 50, [float("nan")] * 50, [3.0]])
 def test_invalid_times_are_drawn(spec: RunSpec, times: list[Any]) -> None:
     steps = [Step(number=k, time_s=time, loss=1.0) for k, time in enumerate(times)]
-    record = Record(run_id="r", spec=spec, created=0.0, llmbx_version="0", command=())
+    record = Record(id="x1", run_id="r", spec=spec, created=0.0, llmbx_version="0", command=())
     result = build_result(record, JobStatus(state="ended"), measure(spec, steps, FLOPS, "auto"))
     assert "<h1>" in page(build(cells([run_data(spec, result.replace(data_valid=True), steps)])))
 
 
 def test_a_very_long_run_is_drawn_in_bounds(spec: RunSpec) -> None:
     steps = [Step(number=k, time_s=time, loss=1.0 / (k + 1)) for k, time in enumerate(noise(1, 1.0, count=50_000))]
-    record = Record(run_id="r", spec=spec, created=0.0, llmbx_version="0", command=())
+    record = Record(id="x1", run_id="r", spec=spec, created=0.0, llmbx_version="0", command=())
     result = build_result(record, JobStatus(state="ended", exit_code=0), measure(spec, steps, FLOPS, "100-49999"))
     text = page(build(cells([run_data(spec, result.replace(status="completed", data_valid=True), steps)])))
     assert len(text) < 2_000_000

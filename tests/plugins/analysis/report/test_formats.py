@@ -69,7 +69,7 @@ def one(tmp_path: Path, spec: RunSpec, plugins: Plugins, toy: Toy, row: Referenc
         install = Install(root=str(tmp_path / "one" / "install"), origin="test")
         runs = RunFactory(install, spec)
         runs.put(steady(0.9), tags=("accepted",), record={"versions": {"torch": "2.7.0"}})
-        report = Reporter(install, plugins).report(runs.put(steady(1.03)), baseline="accepted")
+        report = Reporter(install, plugins).report(runs.put(steady(1.03), result={"user": None}), baseline="accepted")
         return report.replace(llmbx_version=VERSION)
 
     return make
