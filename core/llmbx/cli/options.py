@@ -45,7 +45,7 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "dtype": click.option(
         "--dtype", help="Data type: bf16, fp8, mxfp8, nvfp4 or fp32. Default: the workload's; fp32 for a mini on a CPU."
     ),
-    "gpu_type": click.option("--gpu-type", help="GPU type: a100, h100, h200, b200, b300, gb200, gb300, or cpu."),
+    "gpu_type": click.option("--gpu-type", help="GPU type: h100, gb200, cpu … (see `llmbx list`)."),
     "gpus": click.option(
         "--gpus", "--scale", "gpus", type=click.IntRange(min=1), metavar="N", help="Number of GPUs (on CPU: of ranks)."
     ),

@@ -27,7 +27,7 @@ PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_
 @click.argument("names", nargs=-1, required=True, metavar="[PLUGIN] WORKLOAD", type=completion.WORKLOAD)
 @click.option("-s", "--size", help="Model size of a workload of the catalog.")
 @click.option("--gpu-type", metavar="TYPE",
-              help="a100, h100, h200, b200, b300, gb200, gb300.  [default: the catalog's, if only one]")  # fmt: skip
+              help="GPU type: h100, gb200 …  [default: the catalog's, if only one]")  # fmt: skip
 @click.option("--gpus", "--scale", "gpus", type=click.IntRange(min=1), metavar="N",
               help="Number of GPUs.  [default: the catalog's, if only one]")  # fmt: skip
 @click.option("--dtype", help="Data type: bf16, fp8, mxfp8 or nvfp4.  [default: the workload's]")
