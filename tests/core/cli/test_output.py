@@ -56,6 +56,16 @@ def test_on_a_narrow_one_the_heading_is_wrapped_first_and_a_long_word_is_broken_
     ]
 
 
+def test_a_column_with_a_long_word_gives_way_before_other_words_are_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"run_id": "pretraining_grok1_mini_bf16_1", "status": "submitted again", "step_time_s": 0.5349}]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((27, 24)))
+    print_table(rows, COLUMNS)
+    assert capsys.readouterr().out.splitlines()[2:4] == ["pretrain  submitted  0.5349", "ing_grok  again"]
+
+
 def test_through_a_pipe_nothing_is_folded(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(ROWS, COLUMNS)
     assert len(capsys.readouterr().out.splitlines()) == 3

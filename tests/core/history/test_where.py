@@ -109,7 +109,7 @@ def test_any_text_is_a_condition_or_a_clear_error(text: str) -> None:
         ("1 / 2 = 0.5 and 7 / 2 / 2 > 1.7 and 8 - 6 / 4 = 6.5", True),
         ("gpus % 60 = 4", True),
         ("gpus = '64' and size = 70 OR gpus > ' 63.5 '", True),
-        ("gpus in (8, '64')", True),
+        ("gpus in (8, '64') and job_id = 4711", True),
         ("tags = 'nightly accepted' and tags LIKE '%cept%'", True),
         ("'9999d' < created and created <= 1795000000", True),
         ("created BETWEEN '2026-11-18' AND '2026-11-19 13:00+00:00' and created = 1795000000", True),
@@ -121,13 +121,13 @@ def test_any_text_is_a_condition_or_a_clear_error(text: str) -> None:
         ("traced = None and traced IS NULL and NOT traced IS NOT NULL", True),
         ("size = '70b' -- the large one", True),
         ("cause = 'gpus = \"x\"' or status is null", True),
-        ("STATUS is null and Job_Id is null", True),
+        ("STATUS is null and Job_Id is not null", True),
     ],
 )
 def test_conditions_on_a_run(text: str, right: bool) -> None:
     run = {
         "step_time_s.mean": 7.5, "workload.gpus": 64, "tags": " nightly accepted ", "data_valid": 1, "profiled": 0,
-        "created": 1_795_000_000.0, "steps_seen": 50, "workload.size": "70b",
+        "created": 1_795_000_000.0, "steps_seen": 50, "workload.size": "70b", "job_id": "4711",
     }  # fmt: skip
     assert true_for(text, **run) is right
 
