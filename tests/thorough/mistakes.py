@@ -109,7 +109,7 @@ MISTAKES = {
     "catalog diff grok1 --run 7f3k": "no run '7f3k';",
     "jobs --since yesterdayy": "--since 'yesterdayy': expected a date (2026-11-20), a date and time (2026-11-20 14:3",
     'jobs --where "step_time < 1"': "--where: no column named 'step_time' (did you mean 'step_time_s'?); a string ne",
-    'jobs --where "drop table runs"': '--where: SQLite rejects it: near "table": syntax error',
+    'jobs --where "drop table runs"': '--where: SQLite rejects it: near "drop": syntax error',
     "jobs --sort speed": "--sort: no column named 'speed' (see `llmbx jobs --help` for the columns)",
     "jobs --columns speed": "--columns: no column named 'speed' (see `llmbx jobs --help` for the columns)",
     "jobs --status done": "--status done: unknown status",
