@@ -21,7 +21,8 @@ from typing import Any
 
 from llmbx.measure.figures import measure
 from llmbx.model import Image, JobStatus, ModelShape, Parallelism, Peak, RunSpec, Step
-from llmbx.record.folder import Record, SweepMark, pretty, write_steps
+from llmbx.record.folder import Record, SweepMark, current_user, pretty, sealed, write_steps
+from llmbx.record.short_ids import derived
 from llmbx.run.finalize import build_result
 
 LLMBX = str(Path(sys.executable).with_name("llmbx"))
@@ -137,7 +138,8 @@ def write(folder: Path, spec: RunSpec, stamp: int, source: random.Random, sweep:
     mean = 0.2 + 4 * source.random()
     steps = [Step(number=n, time_s=mean * (1 + 0.01 * source.random()), total=49, loss=2.0) for n in range(50)]
     record = Record(
-        run_id=folder.parent.name, spec=spec, created=float(stamp), llmbx_version="0.1.0", command=("run", "line"),
+        run_id=folder.parent.name, id=derived(folder.parent.name), user=current_user(), spec=spec,
+        created=float(stamp), llmbx_version="0.1.0", command=("run", "line"),
         image=Image(kind="container", reference="toy:1", python="python", digest="sha256:" + "a" * 64),
         host={"hostname": "node1", "driver": "570.1", "cores": 64},
         environment={f"NCCL_SETTING_{n}": str(n) for n in range(40)}, versions={"torch": "2.8.0"},
@@ -147,7 +149,7 @@ def write(folder: Path, spec: RunSpec, stamp: int, source: random.Random, sweep:
     outcome: dict[str, Any] = {"status": "completed" if good else "failed", "data_valid": good}
     result = build_result(record, JobStatus(state="ended", exit_code=0), measured(spec, steps)).replace(**outcome)
     (folder / "run.json").write_bytes(pretty(record))
-    (folder / "result.json").write_bytes(pretty(result))
+    (folder / "result.json").write_bytes(sealed(result))
     if sweep is not None:
         write_steps(folder, steps)
 
