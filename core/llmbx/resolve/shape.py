@@ -18,19 +18,20 @@ def shape(
 ) -> dict[str, Any]:
     """Resolve model, parallelism, batch sizes and switches: the row's values, overridden by `--set` (`typed`).
 
-    Raises `UsageError` for a degree below 1.
+    Raises `UsageError` for a degree or a batch size below 1.
     """
     where = f"recipe {recipe.name} ({recipe.source})"
     row_values: dict[str, Any] = {key: getattr(row, key) for key in LETTERS}
     row_values["fsdp"] = evaluate(row.fsdp, gpus) if isinstance(row.fsdp, str) else row.fsdp
     letters = {key: _set(layers, typed, key, row_values[key], where) for key in LETTERS}
-    for key in ("tp", "pp", "cp"):
-        if letters[key] < 1:
-            raise UsageError(f"--set {key}={letters[key]}: expected an integer >= 1")
-    dp = gpus // (letters["tp"] * letters["pp"] * letters["cp"])
-    layers.note("dp", dp, "GPUs / (TP x PP x CP)")
     mbs = _set(layers, typed, "mbs", row.mbs, where)
     gbs = _set(layers, typed, "gbs", evaluate(row.gbs, gpus), where)
+    sizes = {"tp": letters["tp"], "pp": letters["pp"], "cp": letters["cp"], "mbs": mbs, "gbs": gbs}
+    for key, value in sizes.items():
+        if value < 1:
+            raise UsageError(f"--set {key}={value}: expected an integer >= 1")
+    dp = gpus // (letters["tp"] * letters["pp"] * letters["cp"])
+    layers.note("dp", dp, "GPUs / (TP x PP x CP)")
     switches = {name: _set(layers, typed, key, getattr(row, name), where) for key, name in SWITCHES.items()}
     layers.note("gradient_accumulation", None, "GBS / (MBS x DP)")
     layers.origins.update({name: layers.origins.pop(key) for key, name in {**SWITCHES, **BATCH}.items()})
@@ -39,7 +40,7 @@ def shape(
         "parallelism": Parallelism(**letters, dp=max(1, dp)),
         "micro_batch_size": mbs,
         "global_batch_size": gbs,
-        "gradient_accumulation": max(1, gbs // max(1, mbs * max(1, dp))),
+        "gradient_accumulation": max(1, gbs // (mbs * max(1, dp))),
         **switches,
     }
 
