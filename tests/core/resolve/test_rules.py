@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llmbx.model import Finding, ModelShape, Parallelism, RunSpec
-from llmbx.resolve.rules import common_findings
+from llmbx.resolve.rules import common_findings, emulated_bf16
 
 SHAPE = ModelShape(
     layers=126, hidden_size=16384, ffn_hidden_size=53248, heads=128, query_groups=8, vocab_size=128256,
@@ -127,3 +127,48 @@ def test_more_ranks_than_the_machine_could_start_are_refused(
     (finding,) = found(most + 1, "local")
     assert finding.problem == f"{most + 1} ranks are too many for this machine's {cores} cores"
     assert finding.fix == f"use at most --gpus {most}, or a launcher for several machines" and not finding.warning
+
+
+def test_rules_that_divide_by_a_value_below_1_are_not_checked_after_it() -> None:
+    broken = spec(letters={"tp": 0, "pp": -1}, micro_batch_size=0, gpus_per_node=6)
+    assert [finding.rule for finding in common_findings(broken)] == ["tp", "pp", "mbs"]
+
+
+def test_the_number_of_ranks_matters_only_where_they_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`llmbx show` describes runs of other machines, too."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    many = spec(launcher="local")
+    assert [finding.rule for finding in common_findings(many)] == ["local_ranks"]
+    assert common_findings(many, here=False) == []
+
+
+def test_a_run_may_be_smaller_than_a_node() -> None:
+    letters = {"tp": 2, "pp": 1, "cp": 1, "vp": 1, "dp": 2}
+    assert common_findings(spec(gpus=4, letters=letters, gradient_accumulation=256)) == []
+
+
+def test_a_batch_is_not_judged_before_the_topology_is_right() -> None:
+    broken = spec(letters={"dp": 7}, global_batch_size=511)
+    assert [finding.rule for finding in common_findings(broken)] == ["topology"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "supported", "warned"),
+    [
+        ({}, False, True),
+        ({}, True, False),
+        ({}, None, False),
+        ({"dtype": "fp32"}, False, False),
+        ({"gpu_type": "h100"}, False, False),
+        ({"launcher": "slurm"}, False, False),
+    ],
+    ids=["emulated", "supported", "unknown", "another dtype", "a GPU", "another machine"],
+)
+def test_bf16_that_this_cpu_emulates_is_a_warning(
+    changes: dict[str, Any], supported: bool | None, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llmbx.resolve.rules.has_bf16", lambda environ: supported)
+    here = spec(**{"dtype": "bf16", "gpu_type": "cpu", "launcher": "local", **changes})
+    problem = "this CPU has no BF16 instructions: a step takes 2 to 5 times as long as with fp32"
+    finding = Finding(rule="emulated_bf16", problem=problem, fix="omit --dtype to run in fp32", warning=True)
+    assert emulated_bf16(here, "2 to 5") == ([finding] if warned else [])

@@ -36,6 +36,14 @@ def test_an_option_of_sbatch_has_several_spellings(keys: dict[str, Any]) -> None
     assert set(found.origins) >= {"sbatch.partition", "sbatch.gpus-per-node", "sbatch.exclusive"}
 
 
+def test_false_values_of_a_profile_are_omitted_from_srun_and_sbatch() -> None:
+    options = {"overlap": False, "exact": True, "wait": 0, "mpi": "none"}
+    flat = join(SlurmSettings, profile(srun=options, sbatch=options), {}, {}).values
+    table = join(SlurmSettings, profile(slurm={"srun": options, "sbatch": options}), {}, {}).values
+    kept = {"exact": "", "wait": "0", "mpi": "none"}
+    assert flat == table == {"srun": kept, "sbatch": kept}
+
+
 def test_the_users_own_ways_must_not_contradict_each_other() -> None:
     environ = {"SBATCH_PARTITION": "a", "ADDITIONAL_SLURM_PARAMS": "partition=a"}
     assert join(SlurmSettings, None, environ, {"partition": "a"}).values == {"sbatch": {"partition": "a"}}
