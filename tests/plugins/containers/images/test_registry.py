@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
-import http.server
 import itertools
 import json
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,71 +20,9 @@ from llmbx_containers.images.transient import TransientError, is_transient, retr
 from llmbx_containers.naming import parse_reference
 from llmbx_containers.settings import ContainerSettings
 
+from .loopback_registry import CONFIG, IMAGE, INDEX, Registry, digest
+
 QUICK = ContainerSettings(image_retries=3, image_backoff_s=0.01, registry_timeout_s=5)
-CONFIG = "sha256:" + "c" * 64
-IMAGE = json.dumps({"config": {"digest": CONFIG}, "layers": [{"size": 100}, {"size": 23}]}).encode()
-
-
-def digest(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-INDEX = json.dumps({"manifests": [
-    {"digest": "sha256:" + "0" * 64, "platform": {"os": "linux", "architecture": "riscv64"}},
-    {"digest": digest(IMAGE), "platform": {"os": "linux", "architecture": "amd64"}},
-]}).encode()  # fmt: skip
-
-
-class Registry(http.server.ThreadingHTTPServer):
-    """A registry with one image behind a token service (login `me`, password `secret word`)."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.login = True
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def name(self) -> str:
-        return f"127.0.0.1:{self.server_port}"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Registry
-
-    def do_GET(self) -> None:
-        """Return a token, or a manifest if the request has one."""
-        if self.path.startswith("/token"):
-            wanted = "Basic " + base64.b64encode(b"me:secret word").decode()
-            good = self.headers.get("Authorization") == wanted and "scope=repository%3Ateam%2Fapp%3Apull" in self.path
-            return self._answer(200 if good else 401, b'{"token": "T"}')
-        if self.server.login and self.headers.get("Authorization") != "Bearer T":
-            return self._answer(401, b"")
-        found = {"1": INDEX, digest(INDEX): INDEX, digest(IMAGE): IMAGE, "text": b"hello"}.get(self.path.split("/")[-1])
-        return self._answer(200, found) if found else self._answer(404, b"")
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        if status == 401:
-            where = f'realm="http://{self.server.name}/token",service="r",scope="repository:team/app:pull"'
-            self.send_header("WWW-Authenticate", f"Bearer {where}")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Do not log requests."""
-
-
-@pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    monkeypatch.setenv("ENROOT_CONFIG_PATH", str(tmp_path / "enroot"))
-    server = Registry()
-    yield server
-    server.shutdown()
-    server.server_close()
 
 
 def docker_login(tmp_path: Path, registry: str, login: bytes) -> None:
@@ -127,6 +61,19 @@ def test_what_is_not_there_and_what_is_no_manifest(registry: Registry) -> None:
         look_up(parse_reference(f"{registry.name}/team/app:text"), QUICK)
     by_digest = look_up(parse_reference(f"{registry.name}/team/app@{digest(INDEX)}"), QUICK)
     assert by_digest.digest == digest(INDEX)
+
+
+def test_a_registry_that_returns_another_image_than_the_digest_names_is_refused(registry: Registry) -> None:
+    """The digest of an answer is computed from its content, whatever the registry claims."""
+    registry.login = False
+    registry.answers[digest(INDEX)] = IMAGE
+    name = f"{registry.name}/team/app"
+    with pytest.raises(InfraError) as refused:
+        look_up(parse_reference(f"{name}@{digest(INDEX)}"), QUICK)
+    problem = f"{registry.name} returned the wrong image for {name}@{digest(INDEX)}: got {digest(IMAGE)}"
+    assert str(refused.value) == problem
+    with pytest.raises(InfraError, match="returned the wrong image"):
+        look_up_pinned(parse_reference(f"{name}:1"), digest(INDEX), QUICK)
 
 
 def test_a_pinned_digest_is_found_though_the_tag_has_moved(registry: Registry) -> None:
