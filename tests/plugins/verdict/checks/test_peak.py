@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from llmbx.checks import run_checks
-from llmbx.model.evidence import Evidence
 from llmbx.measure.figures import measure
 from llmbx.model import Peak, RunSpec, Step
+from llmbx.model.evidence import Evidence
 from llmbx.model.flops import Flops
+from llmbx.run.checks import run_checks
+from llmbx_verdict.judge import IntervalJudge
 
 MakeSpec = Callable[..., RunSpec]
 Answers = dict[str, tuple[str, str]]
@@ -23,7 +24,9 @@ def answers(make_spec: MakeSpec, times_s: Sequence[float], peak: Peak | None = P
     """The outcome and the line of each check of the peak, for steps of these times on one GPU."""
     spec = make_spec(gpus=1, global_batch_size=1, peak=peak, window=f"1-{len(times_s)}")
     steps = tuple(Step(number=number, time_s=time) for number, time in enumerate(times_s, start=1))
-    outcomes = run_checks(Evidence(steps=steps, spec=spec, figures=measure(spec, steps, WORK)))
+    outcomes = run_checks(
+        Evidence(steps=steps, spec=spec, figures=measure(spec, steps, WORK)), IntervalJudge().checks()
+    )
     checks = ("over-peak", "near-peak", "fast-step")
     return {outcome.check: (outcome.outcome, outcome.text) for outcome in outcomes if outcome.check in checks}
 
