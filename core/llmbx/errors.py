@@ -11,10 +11,6 @@ class LlmbxError(Exception):
     exit_code = 1
 
 
-class RunFailed(LlmbxError):
-    """The run itself failed (exit code 1)."""
-
-
 class UsageError(LlmbxError):
     """Invalid usage or configuration (exit code 2). The message says what is wrong, where, and what would be right."""
 

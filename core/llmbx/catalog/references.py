@@ -97,11 +97,6 @@ class Published(Value, frozen=True):
     workload: str | None = None
 
 
-def load_references(path: Path | Traversable) -> tuple[Reference, ...]:
-    """Read the published results of a file, one `Reference` per scale. Raises `UsageError` like `load_published`."""
-    return load_published(path).references
-
-
 def load_published(path: Path | Traversable) -> Published:
     """Read the whole reference file `path`. Raises `UsageError` with the file and the key."""
     from ..toml_file import read_toml

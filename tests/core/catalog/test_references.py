@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.catalog.matching import exact_row, why_no_figure
-from llmbx.catalog.references import load_references
+from llmbx.catalog.references import load_published
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
 from llmbx.errors import UsageError
@@ -29,7 +29,7 @@ HEAD = 'source = "s"\nsize = "8b"\ndtype = "bf16"\ngpu_type = "h100"\n'
 def test_half_a_unit_of_the_last_printed_place(tmp_path: Path, printed: str, half: list[float]) -> None:
     gpus = list(range(8, 8 + len(half)))
     (tmp_path / "r.toml").write_text(f"[[tables]]\n{HEAD}gpus = {gpus}\nstep_time_s = {printed}\n")
-    found = [row.step_time_rounding_s for row in load_references(tmp_path / "r.toml")]
+    found = [row.step_time_rounding_s for row in load_published(tmp_path / "r.toml").references]
     assert found == pytest.approx(half)
 
 
@@ -37,7 +37,7 @@ def test_a_computed_step_time_has_the_rounding_of_what_was_printed(tmp_path: Pat
     """14,000 tokens/s per GPU, rounded to one token: 1 part in 28,000 of 256 x 8,192 / (14,000 x 8) = 18.72 s."""
     table = "gpus = [8]\nglobal_batch_size = [256]\nsequence_length = 8192\ntokens_per_s_per_gpu = [14000]\n"
     (tmp_path / "r.toml").write_text(f"[[tables]]\n{HEAD}{table}")
-    (row,) = load_references(tmp_path / "r.toml")
+    (row,) = load_published(tmp_path / "r.toml").references
     assert row.step_time_s == pytest.approx(18.7246, rel=1e-4)
     assert row.step_time_rounding_s == pytest.approx(18.7246 / 28_000, rel=1e-4)
 
@@ -46,7 +46,7 @@ def test_tokens_of_whole_samples_per_second_are_less_exact(tmp_path: Path) -> No
     """8 x 39,936 / 8,192 = 39 samples/s of all GPUs, which may have been 38.5 to 39.5."""
     table = "gpus = [8]\nglobal_batch_size = [512]\nsequence_length = 8192\ntokens_per_s_per_gpu = [39936]\n"
     (tmp_path / "r.toml").write_text(f"[[tables]]\n{HEAD}{table}whole_samples = true\n")
-    (row,) = load_references(tmp_path / "r.toml")
+    (row,) = load_published(tmp_path / "r.toml").references
     assert row.step_time_s == pytest.approx(512 / 39)
     assert row.step_time_rounding_s == pytest.approx(512 / 39 * 0.5 / 39)
 
@@ -69,4 +69,4 @@ def test_a_layout_has_known_degrees(tmp_path: Path) -> None:
     text = f"[[tables]]\n{HEAD}gpus = [8]\nstep_time_s = [1.5]\nlayout = {{ xp = 2 }}\n"
     (tmp_path / "r.toml").write_text(text)
     with pytest.raises(UsageError, match="expected tp, pp, cp, ep, vp, mbs >= 1, got xp = 2"):
-        load_references(tmp_path / "r.toml")
+        load_published(tmp_path / "r.toml")

@@ -8,7 +8,7 @@ import pytest
 
 import llmbx_nemo
 from llmbx.catalog.matching import exact_row
-from llmbx.catalog.references import load_references
+from llmbx.catalog.references import load_published
 from llmbx.catalog.workloads import load_workload
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
@@ -129,7 +129,7 @@ KEYS = ("step_time_s", "tokens_per_s", "mfu", "days_per_1t_tokens")
 
 
 def load(workload: str) -> list[Reference]:
-    return list(load_references(ROOT / "references" / f"{workload}.toml"))
+    return list(load_published(ROOT / "references" / f"{workload}.toml").references)
 
 
 def printed(workload: str) -> dict[tuple[str, str, str, int], dict[str, float | None]]:
@@ -286,8 +286,8 @@ def test_a_mistake_in_a_table_is_reported(tmp_path: Path, line: str, message: st
     path = tmp_path / "figures.toml"
     head = '[[tables]]\nsource = "s"\nsize = "1b"\ndtype = "bf16"\ngpu_type = "h100"\ngpus = [8, 64]\n'
     path.write_text(head)
-    assert [r.gpus for r in load_references(path)] == [8, 64]
+    assert [r.gpus for r in load_published(path).references] == [8, 64]
     path.write_text(head + line)
     with pytest.raises(UsageError, match=message) as error:
-        load_references(path)
+        load_published(path)
     assert str(error.value).startswith(str(path))

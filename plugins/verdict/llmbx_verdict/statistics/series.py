@@ -137,17 +137,6 @@ def two_levels(steps: Sequence[Step]) -> Levels | None:
     )  # fmt: skip
 
 
-def warnings(steps: Sequence[Step]) -> tuple[str, ...]:
-    """The result of `detect` as lines for a result's warnings."""
-    seen = detect(steps)
-    lines = [f"outlier {outlier_words(seen.outliers)}"] if seen.outliers else []
-    if seen.levels is not None:
-        lines.append(level_words(seen.levels))
-    elif seen.drift is not None:
-        lines.append(drift_words(seen.drift))
-    return tuple(lines)
-
-
 def drift_words(drift: Drift) -> str:
     """The drift in words."""
     way = "slower" if drift.fraction > 0 else "faster"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmbx.model import Step
-from llmbx_verdict.statistics.series import detect, outliers, two_levels, warnings
+from llmbx_verdict.statistics.series import detect, drift_words, level_words, outlier_words, outliers, two_levels
 
 from .test_intervals import correlated
 
@@ -30,7 +30,7 @@ def test_an_outlier_is_named() -> None:
     (found,) = detect(steps(times)).outliers
     assert found.number == 18
     assert found.ratio == pytest.approx(1.3, abs=0.01)
-    assert warnings(steps(times)) == ("outlier step 18 (1.294 s, 1.29 x the median)",)
+    assert outlier_words([found]) == "step 18 (1.294 s, 1.29 x the median)"
 
 
 def test_throttling_is_a_drift_with_its_size() -> None:
@@ -39,8 +39,9 @@ def test_throttling_is_a_drift_with_its_size() -> None:
     assert seen.drift is not None and not seen.outliers and seen.levels is None
     assert seen.drift.low < 0.05 < seen.drift.high
     assert seen.drift.fraction == pytest.approx(0.05, abs=0.01)
-    assert "slower" in warnings(steps(times))[0]
-    assert "faster" in warnings(steps(times[::-1]))[0]
+    assert drift_words(seen.drift).startswith(f"steps get {100 * seen.drift.fraction:.1f} % slower")
+    back = detect(steps(times[::-1])).drift
+    assert back is not None and "faster" in drift_words(back)
 
 
 def test_two_clocks_are_two_levels() -> None:
@@ -50,7 +51,7 @@ def test_two_clocks_are_two_levels() -> None:
     assert (seen.levels.low_steps, seen.levels.high_steps) == (12, 22)
     assert seen.levels.high_s - seen.levels.low_s == pytest.approx(0.1, abs=0.01)
     assert seen.outliers == ()
-    assert "alternating" in warnings(steps(times))[0]
+    assert "alternating" in level_words(seen.levels)
 
 
 def test_a_change_in_the_middle_is_reported_with_its_step() -> None:
