@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from ..errors import PluginError
 from ..model import Figures, Measure, RunSpec, Step
 from ..model.flops import Flops
-from ..model.result import FlopsPerSample, Loss, Mfu, StepTime, Tflops, Window
+from ..model.result import FlopsPerSample, Loss, Mfu, Stability, StepTime, Tflops, Window
 from . import formulas, measures, stats
 from .judge import NO_JUDGE, Judge
 from .window import choose
@@ -46,7 +47,7 @@ def measure(
         steps_measured=len(times),
         steps_seen=len(steps),
         step_time_s=step_time,
-        stability=judge.stability(window.policy or "", steps, measured, hidden),
+        stability=_stability(judge, window, steps, measured, hidden),
         tflops_per_gpu=tflops,
         tokens_per_s=rate,
         tokens_per_s_per_gpu=rate / spec.gpus if rate and spec else None,
@@ -58,6 +59,16 @@ def measure(
         measures=named,
         warnings=(*warnings, *_gaps(window, len(times)), *measures.gaps(named, len(times))),
     )
+
+
+def _stability(
+    judge: Judge, window: Window, steps: Sequence[Step], measured: Sequence[Step], hidden: frozenset[int]
+) -> Stability:
+    """The judge's verdict on the window; unknown if the judge fails, since the figures are right without it."""
+    try:
+        return judge.stability(window.policy or "", steps, measured, hidden)
+    except PluginError as error:
+        return Stability(reason=f"not judged: {error}")
 
 
 def _tokens_per_s(spec: RunSpec | None, measured: Sequence[Step], step_time_s: float | None) -> float | None:

@@ -82,3 +82,29 @@ def test_the_judge_gets_the_steps_and_the_evidence_of_the_run(store_run: StoreRu
     (evidence,) = judge.seen
     assert (evidence.spec, len(evidence.steps), evidence.ended_well) == (run.record.spec, 20, True)
     assert evidence.figures is not None and evidence.figures.steps_measured == 8
+
+
+class Broken(Judge):
+    """A judge's stand-in, all of whose methods fail."""
+
+    def checks(self) -> Sequence[Check]:
+        raise KeyError("no checks")
+
+    def stability(
+        self, policy: str, steps: Sequence[Step], measured: Sequence[Step], excluded: Collection[int] = ()
+    ) -> Stability:
+        raise ZeroDivisionError("no steps")
+
+    @hookimpl
+    def register_judge(self) -> Judge:
+        return self
+
+
+def test_a_run_is_recorded_although_its_judge_fails(store_run: StoreRun, plugins: Plugins) -> None:
+    plugins.manager.register(Broken(), name="broken")
+    result = finalize(store_run(), plugins)
+    assert result is not None and (result.status, result.step_time_s.mean) == ("completed", 2.0)
+    assert result.stability.verdict is None
+    assert str(result.stability.reason).startswith("not judged: plugin 'broken': stability of judge 'broken' failed")
+    ((check, outcome, text),) = [(made.check, made.outcome, made.text) for made in result.checks]
+    assert (check, outcome) == ("broken:checks", "not possible") and "KeyError" in text
