@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from llmbx_venv.resolution import Resolver, find_resolver
+from llmbx_venv.resolution import find_resolver
+from llmbx_venv.uv_tool import Uv
 
 from ..plugins.nccltrace import lines as nccl
 from ..plugins.profiling.exports import Export
@@ -97,7 +98,7 @@ def configuration_program(spec):
 class Stranger:
     """An environment with the wheel and its dependencies, a home and a folder that are empty, and the wheel's verbs."""
 
-    def __init__(self, folder: Path, python: str, wheel: Path, uv: Resolver) -> None:
+    def __init__(self, folder: Path, python: str, wheel: Path, uv: Uv) -> None:
         self.bin, self.work, self.home = folder / "venv/bin", folder / "work", folder / "home"
         subprocess.run([uv.path, "venv", "--quiet", "--python", python, folder / "venv"], env=uv.env, check=True)
         install = [uv.path, "pip", "install", "--quiet", "--python", self.bin / "python", wheel]
