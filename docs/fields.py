@@ -17,7 +17,7 @@ def records(module: str, *names: str) -> str:
 
 
 def interface(module: str, name: str) -> str:
-    """The docstring of a protocol, its members, then every method with its signature."""
+    """The docstring of an interface, its members, then every method with its signature."""
     node = _class(module, name)
     parts = [prose(ast.get_docstring(node) or "")]
     if fields := described_fields(node):

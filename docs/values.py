@@ -100,7 +100,7 @@ SECTIONS = (
     ("What a run is expected to measure", "model/expected.py", ("Expected", "Bounds")),
     ("The outcome of a comparison", "model/comparison.py", ("ComparisonOutcome",)),
     ("The log", "model/step.py", ("Step", "Event", "Prints")),
-    ("Measures, and other files of a run", "model/measure.py", ("Measure", "Line", "Source", "SourceRecord")),
+    ("Measures, and other files of a run", "model/measure.py", ("Measure", "Source", "SourceRecord")),
     (
         "Checks and their evidence",
         "model/evidence.py",
@@ -133,6 +133,7 @@ def values() -> str:
     parts.append("## The parser")
     for name in ("LogParser", "LogFormat"):
         parts += [f"### {name}", interface("logs/parser.py", name)]
+    parts.append(records("logs/line.py", "Line"))
     parts += [
         EVENTS,
         _kinds(),

@@ -13,7 +13,7 @@ import pytest
 
 from llmbx import hookimpl, hookspecs
 from llmbx.config.install import Install
-from llmbx.logs.parser import LogFormat
+from llmbx.logs.parser import LogFormat, LogParser
 from llmbx.measure.figures import measure
 from llmbx.model import Figure, Image, JobStatus, Measure, Peak, ProfileSpec, Reference, RunSpec, Step, Workload
 from llmbx.model.flops import Flops
@@ -92,13 +92,10 @@ def run_factory(install: Install, spec: RunSpec) -> RunFactory:
     return RunFactory(install, spec)
 
 
-class Silent:
+class Silent(LogParser):
     """A log parser that finds nothing."""
 
     def feed(self, line: str) -> list[Any]:
-        return []
-
-    def close(self) -> list[Any]:
         return []
 
 

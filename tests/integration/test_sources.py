@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from llmbx.logs.parser import LogParser
 from llmbx.logs.sources.files import SourceFiles, reader_of
 from llmbx.model import Event, Source, SourceRecord, Step
 from llmbx.plugins.log_parser import CheckedParser
@@ -27,7 +28,7 @@ run.finish()
 """
 
 
-class Images:
+class Images(LogParser):
     """The images of each step."""
 
     sources = (Source(glob="wandb/**/run-*.wandb", kind="wandb"),)
@@ -37,9 +38,6 @@ class Images:
 
     def feed_record(self, record: SourceRecord) -> list[Step]:
         return [Step(number=record.step or 0, loss=record.number("loss"))]
-
-    def close(self) -> list[Step]:
-        return []
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ..launchers.base import Unreachable as Unreachable
     from ..launchers.shim import phase_ranks as phase_ranks
     from ..logs import printed as printed
+    from ..logs.line import Line as Line
     from ..logs.lines import CUT as CUT
     from ..logs.lines import LIMIT as LIMIT
     from ..logs.lines import LineReader as LineReader
@@ -109,7 +110,6 @@ if TYPE_CHECKING:
     from ..model import Job as Job
     from ..model import JobStatus as JobStatus
     from ..model import Launch as Launch
-    from ..model import Line as Line
     from ..model import Measure as Measure
     from ..model import ModelShape as ModelShape
     from ..model import Mount as Mount

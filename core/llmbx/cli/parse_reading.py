@@ -14,7 +14,7 @@ from ..logs.find import LogFile, sniff
 from ..logs.parser import LogFormat, LogParser
 from ..logs.unread import why
 from ..measure.figures import measure
-from ..model import Figures, Measure, Result, Step
+from ..model import Figures, Result, Step
 from ..model.evidence import OWN_CHECK
 from ..model.result import CheckOutcome
 from ..record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
@@ -51,7 +51,7 @@ class Reading:
         if self.run is not None:
             return remeasure.figures(self.run, self.result, self.steps, self.plugins, window)
         recipe = self.format.window(self.file.experiment) if self.format else "auto"
-        declared: tuple[Measure, ...] = getattr(self.parser, "measures", ())
+        declared = self.parser.measures if self.parser else ()
         return measure(None, self.steps, policy=window or recipe, declared=declared, judge=self.plugins.judge)
 
     def checks(self, figures: Figures) -> tuple[CheckOutcome, ...]:
@@ -59,8 +59,7 @@ class Reading:
         run, result, plugins = self.run, self.result, self.plugins
         if self.parser is None:
             return result.checks if result else ()
-        number = getattr(self.parser, "first_step", None)
-        prints = getattr(self.parser, "prints", None)
+        number = self.parser.first_step
         steps = self.log.steps or self.steps
         well = self.ends_with_last_step
         if run is not None:
@@ -70,7 +69,7 @@ class Reading:
         evidence = gather(
             run,
             self.log,
-            prints,
+            self.parser.prints,
             figures,
             steps=steps,
             first=number,

@@ -36,10 +36,9 @@ def _marked(log: LogFile, sources: dict[str, tuple[Source, ...]], name: str | No
 def sources_of(format_: LogFormat) -> tuple[Source, ...]:
     """The other files that the parser of a format declares; none if it cannot be made without a run."""
     try:
-        found: tuple[Source, ...] = getattr(format_.parser(), "sources", ())
+        return format_.parser().sources
     except PluginError:
         return ()
-    return found
 
 
 def _is_file(log: LogFile) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from ..run_files import RunFile
@@ -110,18 +109,6 @@ def last_lines(path: Path | RunFile, size: int) -> list[str]:
             return LineReader().feed(file.read(size) + b"\n")
     except OSError:
         return []
-
-
-def read_lines(path: Path | RunFile, chunk: int = CHUNK, reader: LineReader | None = None) -> Iterator[str]:
-    """The clean lines of a file, read in chunks of `chunk` bytes. Raises `OSError` like `open`.
-
-    `reader` is a new reader, which counts the lines that it cuts.
-    """
-    reader = reader or LineReader()
-    with path.open("rb") as file:
-        while data := file.read(chunk):
-            yield from reader.feed(data)
-    yield from reader.close()
 
 
 def line_number(path: Path | RunFile, count: int) -> int:

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol
+from typing import Literal
 
-from ..model import Event, Step
+from ..model import Event, Measure, Prints, Source, SourceRecord, Step
+from .line import Line
 
 Record = Step | Event
 """What a parser finds in a log."""
 
 
-class LogParser(Protocol):
-    """An incremental parser for one log format.
-
-    It should also have the attribute `first_step`, the number that the framework gives the first step (0 or 1): without
-    it, profiled steps are counted from the first step in the log. With the attribute `prints`, a `Prints`, it states
-    what the format prints: without it, a missing loss or last line is not noticed.
-
-    More that a parser may have:
-
-    - the attribute `measures`, a tuple of `Measure`: the figures by name that its steps have beside the fields of
-      `Step`;
-    - the method `feed_line(line: Line)`, which is called in place of `feed` and knows when the line arrived, from which
-      stream, rank and file (`feed` remains for lines of which only the text is known);
-    - the attribute `sources`, a tuple of `Source`: other files of the run, and the method
-      `feed_record(record: SourceRecord)` for their records. Both methods return what `feed` returns.
+class LogParser(ABC):
+    """An incremental parser for one log format. A parser inherits from this class and implements `feed`; everything
+    else has a default.
     """
 
-    def feed(self, line: str) -> Iterable[Record]:
+    first_step: int | None = None
+    """The number that the framework gives the first step (0 or 1). None: profiled steps are counted from the first step
+    in the log.
+    """
+    prints: Prints | None = None
+    """What the format prints. None: a missing loss or last line is not noticed."""
+    measures: tuple[Measure, ...] = ()
+    """The figures by name that its steps have beside the fields of `Step`."""
+    sources: tuple[Source, ...] = ()
+    """Other files of the run that it reads."""
+
+    @abstractmethod
+    def feed(self, line: Line) -> Iterable[Record]:
         """Return the steps and events completed by one clean line (no line end, no ANSI colors; see
-        `llmbx.logs.lines`).
+        `llmbx.logs.lines`). A line is a string, and knows when it arrived, from which stream, rank and file.
 
         A step may be returned again with more fields set: the later record with the same attempt and number completes
         the earlier one. A truncated line ends with `llmbx.logs.lines.CUT`; its last value must not be trusted.
         """
 
+    def feed_record(self, record: SourceRecord) -> Iterable[Record]:
+        """Return the steps and events of one record of a source. A parser with sources of records implements this."""
+        raise NotImplementedError
+
     def close(self) -> Iterable[Record]:
         """Return the remaining steps and events at the end of the log."""
+        return ()
 
 
 class LogFormat:

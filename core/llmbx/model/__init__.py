@@ -10,7 +10,7 @@ from .flops import Flops
 from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner, RunGroup, SinceBoot
 from .launch import JOB_NAME, PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
-from .measure import Line, Measure, Source, SourceRecord
+from .measure import Measure, Source, SourceRecord
 from .profiler import Obstacle, Profiler
 from .result import Figures, Result, Stability
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
@@ -73,7 +73,6 @@ __all__ = [
     "Job",
     "JobStatus",
     "Launch",
-    "Line",
     "Measure",
     "ModelShape",
     "Mount",

@@ -42,23 +42,6 @@ class Measure(Value, frozen=True):
     """One sentence about what is measured."""
 
 
-class Line(Value, frozen=True):
-    """A clean line of a log and what is known about it, for `LogParser.feed_line`. What is not known is None."""
-
-    text: str
-    """The line, as `feed` gets it."""
-    arrived: float | None = None
-    """When it was read from the growing file, in epoch seconds of a clock that is not set while the run is followed;
-    it was written earlier. None if the run was not followed.
-    """
-    stream: Literal["stdout", "stderr"] | None = None
-    """The stream that it was printed on, if the line or the file says so."""
-    rank: int | None = None
-    """The rank that printed it, if the line's label or the name of its file says so."""
-    source: str | None = None
-    """Its file, relative to the run's folder."""
-
-
 SourceKind = Literal["lines", "jsonl", "tensorboard", "wandb"]
 
 
@@ -68,7 +51,7 @@ class Source(Value, frozen=True):
     glob: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
     """Pattern of the files, relative to the run's folder: `metrics-rank-*.jsonl`, `tb/**/events.out.tfevents.*`."""
     kind: SourceKind
-    """`lines`: text, given to `feed_line`; `jsonl` (one JSON object per line), `tensorboard` (event files) and `wandb`
+    """`lines`: text, given to `feed`; `jsonl` (one JSON object per line), `tensorboard` (event files) and `wandb`
     (files of an offline run): records, given to `feed_record`. The last two are read by their own packages.
     """
 

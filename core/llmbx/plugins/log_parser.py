@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
@@ -10,30 +10,30 @@ from msgspec.structs import asdict, astuple, fields
 
 from ..codec import convert, validator
 from ..errors import LlmbxError, PluginError
+from ..logs.line import Line
 from ..logs.over_ranks import OverRanks
 from ..logs.parser import LogParser, Record
 from ..logs.printed import LIMITS, sensible
-from ..model import Event, Line, Measure, Prints, Source, SourceRecord, Step
+from ..model import Event, Measure, Prints, Source, SourceRecord, Step
 from .calls import PLUGIN_EXCEPTIONS, Call, failure
 from .measures import MeasureFaults, read_declared
 from .validation import describe_error, describe_type
 
 T = TypeVar("T")
-R = TypeVar("R", Line, SourceRecord)
 Take = Callable[[Record], None]
 
 MAX_ODD = 8
 """Maximum number of lines about values that cannot be true that are kept."""
 
 
-class CheckedParser:
-    """A `LogParser` that yields only valid records. Its errors start with `owner` ("plugin 'toy'").
+class CheckedParser(LogParser):
+    """A log parser that yields only valid records. Its errors start with `owner` ("plugin 'toy'").
 
     Numbers that cannot be true are None in the records (`llmbx.logs.printed`). `odd_count` is their number, `odd` has a
     line for each of the first `MAX_ODD`.
 
-    `measures` and `sources` are what the parser declares. Values of measures that are not declared, or cannot be true,
-    are left out; `faults` has a line for each measure. Raises `PluginError` for an invalid declaration.
+    Values of measures that are not declared, or cannot be true, are left out; `faults` has a line for each measure.
+    Raises `PluginError` for an invalid declaration.
     """
 
     def __init__(self, parser: LogParser, owner: str) -> None:
@@ -41,79 +41,55 @@ class CheckedParser:
         self._owner = owner
         self.odd_count = 0
         self.odd: list[str] = []
-        self.measures: tuple[Measure, ...] = read_declared(parser, "measures", Measure, owner)
-        self.sources: tuple[Source, ...] = read_declared(parser, "sources", Source, owner)
+        self.first_step = parser.first_step if isinstance(parser.first_step, int) else None
+        self.prints = parser.prints if isinstance(parser.prints, Prints) else None
+        self.measures = read_declared(parser.measures, "measures", Measure, owner)
+        self.sources = read_declared(parser.sources, "sources", Source, owner)
         self.over_ranks = OverRanks(self.measures)
         self._measure_faults = MeasureFaults(self.measures, owner)
         self._combines = any(measure.over_ranks for measure in self.measures)
-        self._line: Callable[[Line], Iterable[Record]] | None = getattr(parser, "feed_line", None)
-
-    @property
-    def wants_lines(self) -> bool:
-        """Whether the parser takes a `Line` with what is known about it (`feed_line`)."""
-        return self._line is not None
+        if any(source.kind != "lines" for source in self.sources):
+            self._require_feed_record()
 
     @property
     def faults(self) -> list[str]:
         """One line for each measure with values that were left out."""
         return [*self._measure_faults.lines(), *self.over_ranks.problems()]
 
-    @property
-    def first_step(self) -> int | None:
-        """The number of the first step in the framework's log, or None if the parser does not state it."""
-        number = getattr(self._parser, "first_step", None)
-        return number if isinstance(number, int) else None
-
-    @property
-    def prints(self) -> Prints | None:
-        """What the format prints, or None if the parser does not state it."""
-        prints = getattr(self._parser, "prints", None)
-        return prints if isinstance(prints, Prints) else None
-
     def feed(self, line: str) -> list[Record]:
         """Return the records of one clean line."""
         records: list[Record] = []
-        self.read((line,), records.append)
+        self.read((Line(line),), records.append)
         return records
 
-    def read(self, lines: Iterable[str], take: Take) -> None:
-        """Call `take` with each record of clean lines. Raises `PluginError`; exceptions of `lines` are not caught."""
-        if self.wants_lines:
-            self.read_lines((Line(text=line) for line in lines), take)
-        else:
-            self._read("feed", self._parser.feed, lines, take)
+    def feed_record(self, record: SourceRecord) -> list[Record]:
+        """Return the records of one record of a source."""
+        records: list[Record] = []
+        self.read_records((record,), records.append)
+        return records
 
-    def read_lines(self, lines: Iterable[Line], take: Take) -> None:
-        """The same for lines with what is known about them."""
-        if self._line is None:
-            self._read("feed", self._parser.feed, (line.text for line in lines), take)
-        else:
-            self._read_by_rank("feed_line", self._line, lines, take)
+    def read(self, lines: Iterable[Line], take: Take) -> None:
+        """Call `take` with each record of clean lines. Raises `PluginError`; exceptions of `lines` are not caught."""
+        self._read("feed", self._parser.feed, lines, take)
 
     def read_records(self, records: Iterable[SourceRecord], take: Take) -> None:
-        """The same for the records of a source. Raises `PluginError` if the parser has no `feed_record`."""
-        feed = getattr(self._parser, "feed_record", None)
-        if feed is None:
-            raise PluginError(f"{self._owner}: its log parser has sources with records, but no method feed_record")
-        self._read_by_rank("feed_record", feed, records, take)
+        """The same for the records of a source."""
+        self._require_feed_record()
+        self._read("feed_record", self._parser.feed_record, records, take)
 
-    def _read_by_rank(self, method: str, feed: Callable[[R], Iterable[Record]], items: Iterable[R], take: Take) -> None:
-        """Read items of different ranks: values that are combined over the ranks are kept until the end."""
-        if not self._combines:
-            self._read(method, feed, items, take)
-            return
-        rank: int | None = None
+    def _require_feed_record(self) -> None:
+        if type(self._parser).feed_record is LogParser.feed_record:
+            raise PluginError(f"{self._owner}: its log parser has no method feed_record, which sources of records need")
 
-        def ranked() -> Iterator[R]:
-            nonlocal rank
-            for item in items:
-                rank = item.rank
-                yield item
+    def _combining(self, call: Call, take: Take) -> Take:
+        """Keep the values that are combined over the ranks until the end."""
 
         def split(record: Record) -> None:
+            item = call.item
+            rank = item.rank if isinstance(item, Line | SourceRecord) else None
             take(self.over_ranks.split(record, rank) if isinstance(record, Step) else record)
 
-        self._read(method, feed, ranked(), split)
+        return split
 
     def _read(self, method: str, feed: Callable[[T], Iterable[Record]], items: Iterable[T], take: Take) -> None:
         """The loop is written for logs of millions of lines and adds nothing to the parser's own time per line.
@@ -122,6 +98,8 @@ class CheckedParser:
         """
         tuple_of = astuple
         with Call(self._owner, f"{method} of its log parser", of_items=True) as call:
+            if self._combines:
+                take = self._combining(call, take)
             for item in items:
                 call.item = item
                 try:
@@ -154,7 +132,7 @@ class CheckedParser:
         self.odd_count += len(odd)
         self.odd += odd[: MAX_ODD - len(self.odd)]
         if possible is not None:
-            take(possible)
+            take(_plain(possible) if isinstance(possible, Event) else possible)
 
 
 def _limited(name: str, type_: Any) -> Any:
@@ -197,6 +175,12 @@ def _problem(record: object) -> str | None:
     except msgspec.ValidationError as error:
         return f"an invalid {type(record).__name__}: {describe_error(error)}"
     return None
+
+
+def _plain(event: Event) -> Event:
+    """The event with plain strings: a `Line` cannot be stored."""
+    facts = {str(name): str(fact) if isinstance(fact, str) else fact for name, fact in event.facts.items()}
+    return event.replace(kind=str(event.kind), text=str(event.text), facts=facts)
 
 
 def as_checked(parser: LogParser) -> CheckedParser:

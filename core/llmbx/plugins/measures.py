@@ -23,12 +23,8 @@ MOST = 32
 """Maximum number of measures, and of sources, of a format; and of names that faults are kept for."""
 
 
-def read_declared(parser: object, attribute: str, kind: type[D], owner: str) -> tuple[D, ...]:
-    """What the parser declares in `measures` or `sources`; empty without the attribute.
-
-    Raises `PluginError` if it is invalid.
-    """
-    found = getattr(parser, attribute, ())
+def read_declared(found: object, attribute: str, kind: type[D], owner: str) -> tuple[D, ...]:
+    """What a parser declares in its `attribute`, `measures` or `sources`. Raises `PluginError` if it is invalid."""
     place = f"{owner}: {attribute} of its log parser"
     if not isinstance(found, tuple | list) or len(found) > MOST:
         raise PluginError(f"{place}: expected a tuple of at most {MOST} {kind.__name__} records")

@@ -141,14 +141,9 @@ def _missing_members(kind: type, given: Any) -> str:
     """Describe why an object cannot be used as one of `kind`, an interface; empty if it can."""
     if isinstance(given, type):
         return "this is the class, expected an instance"
-    if not getattr(kind, "_is_protocol", False):
-        if not isinstance(given, kind):
-            return f"its class must inherit from llmbx.api.{kind.__name__}"
-        methods = []
-    else:
-        methods = [n for n, member in vars(kind).items() if callable(member) and not n.startswith("_")]
+    if not isinstance(given, kind):
+        return f"its class must inherit from llmbx.api.{kind.__name__}"
     missing = [n for n in kind.__annotations__ if not hasattr(given, n)]
-    missing += [n for n in methods if not callable(getattr(given, n, None))]
     if missing:
         return f"it has no {', '.join(missing)}"
     return "" if isinstance(getattr(given, "name", ""), str) else "its name is not a string"

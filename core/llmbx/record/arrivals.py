@@ -47,9 +47,9 @@ class Arrivals(Value, frozen=True):
     """The arrivals of one job. A job whose output is buffered has few: those of the last line of each block.
 
     `widths` are the seconds between the read of each line and the read before it. `reads` has, for the log and the
-    other text files of a format that uses the times of lines, how many bytes had been read when (None: at the first
-    read); the log has the empty name. `clock_set` has an entry for each time at which the wall clock was set, with the
-    seconds by which it differed from the times here afterwards.
+    other text files, how many bytes had been read when (None: at the first read); the log has the empty name.
+    `clock_set` has an entry for each time at which the wall clock was set, with the seconds by which it differed from
+    the times here afterwards.
     """
 
     job_id: str

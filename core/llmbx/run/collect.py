@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
-from ..logs.lines import LineReader, read_lines
+from ..logs.line import Line, as_lines
+from ..logs.lines import LineReader
 from ..logs.parser import LogParser
-from ..logs.sources.files import Reads, SourceFile, SourceFiles, as_lines, pieces
+from ..logs.sources.files import Reads, SourceFile, SourceFiles, pieces
 from ..model import Damage
 from ..model.measure import SourceKind
 from ..plugins.log_parser import CheckedParser, as_checked
@@ -25,7 +27,7 @@ MISSING = (errno.ENOENT, errno.ENAMETOOLONG)
 def collect(parser: LogParser, lines: Iterable[str]) -> Log:
     """Parse clean `lines` (see `llmbx.logs.lines`) into a log."""
     checked, collector = as_checked(parser), Collector()
-    checked.read(collector.numbered(lines), collector.add)
+    checked.read(collector.numbered(map(Line, lines)), collector.add)
     return _closed(checked, collector)
 
 
@@ -33,7 +35,7 @@ def collect_file(parser: LogParser, path: Path | RunFile) -> Log:
     """Parse the log file at `path`; return an empty log if it does not exist or its name is too long to exist."""
     checked, collector, reader = as_checked(parser), Collector(path), LineReader()
     try:
-        _read_file(checked, path, (), reader, collector)
+        checked.read(collector.numbered(_lines(path, (), reader)), collector.add)
     except OSError as error:
         if error.errno in MISSING:
             return Log()
@@ -49,7 +51,8 @@ def collect_run(parser: LogParser, run: Run) -> Log:
     sources, reads = SourceFiles(run.path, checked), arrivals.reads_of(run)
     problems: list[str] = []
     try:
-        _read_file(checked, run.log_file, reads.get(arrivals.LOG, ()), reader, collector)
+        lines = _lines(run.log_file, reads.get(arrivals.LOG, ()), reader)
+        checked.read(collector.numbered(lines), collector.add)
     except FileNotFoundError:
         pass
     except OSError as error:
@@ -76,14 +79,12 @@ def _closed(checked: CheckedParser, collector: Collector, long_lines: int = 0, n
     return log
 
 
-def _read_file(
-    checked: CheckedParser, path: Path | RunFile, reads: Reads, reader: LineReader, collector: Collector
-) -> None:
-    """Read the log with the times at which it was read while it grew. Raises `OSError`."""
-    if not checked.wants_lines:
-        checked.read(collector.numbered(read_lines(path, reader=reader)), collector.add)
-        return
+def _lines(path: Path | RunFile, reads: Reads, reader: LineReader) -> Iterator[Line]:
+    """The lines of a log, with the times at which it was read while it grew. Raises `OSError`."""
+    return chain.from_iterable(_blocks(path, reads, reader))  # each line passes one generator less
+
+
+def _blocks(path: Path | RunFile, reads: Reads, reader: LineReader) -> Iterator[Iterator[Line]]:
     for chunk, at in pieces(path, reads):
-        lines = as_lines(reader.feed(chunk), path.name, at)
-        checked.read_lines(collector.numbered(lines), collector.add)
-    checked.read_lines(collector.numbered(as_lines(reader.close(), path.name, None)), collector.add)
+        yield as_lines(reader.feed(chunk), at, path.name)
+    yield as_lines(reader.close(), None, path.name)

@@ -11,10 +11,11 @@ from typing import Protocol
 
 from ..clock import SteadyClock
 from ..launchers.base import Launcher, Unreachable
+from ..logs.line import as_lines
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
 from ..logs.restarts import RESTARTED
-from ..logs.sources.files import SourceFiles, as_lines
+from ..logs.sources.files import SourceFiles
 from ..model import Event, JobStatus, Step
 from ..plugins.log_parser import as_checked
 from ..record import arrivals, first_step
@@ -142,9 +143,7 @@ class Follower:
 
     @property
     def all_reads(self) -> dict[str, list[arrivals.Read]]:
-        """When the text files were read, for a format that uses the times of their lines."""
-        if not self.parser.wants_lines:
-            return {}
+        """When the text files were read, for formats that use the times of their lines."""
         return {**({arrivals.LOG: self.reads} if self.reads else {}), **self._sources.reads()}
 
     def _read(self) -> None:
@@ -160,7 +159,7 @@ class Follower:
                     self.offset += len(chunk)
                     self.last_growth = time.monotonic()
                     self._feed(self.lines.feed(chunk))
-                    self._note_read()
+                    arrivals.add_read(self.reads, self.offset, self._arrived)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -184,10 +183,7 @@ class Follower:
 
     def _feed(self, lines: list[str]) -> None:
         found: list[Step | Event] = []
-        if self.parser.wants_lines:
-            self.parser.read_lines(as_lines(lines, self.log.name, self._arrived), found.append)
-        else:
-            self.parser.read(lines, found.append)
+        self.parser.read(as_lines(lines, self._arrived, self.log.name), found.append)
         for record in found:
             self._report(record)
 
@@ -195,10 +191,6 @@ class Follower:
     def _arrived(self) -> float | None:
         """The time of this read; None for the first one, as what it finds was written at any time before."""
         return self._read_at if self._was_read else None
-
-    def _note_read(self) -> None:
-        if self.parser.wants_lines:
-            arrivals.add_read(self.reads, self.offset, self._arrived)
 
     def _report(self, record: Step | Event) -> None:
         if isinstance(record, Step):

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from ..errors import LlmbxError
 from ..logs.lines import CUT
-from ..logs.parser import LogParser, Record
+from ..logs.parser import Record
 from ..model import Event, SourceRecord, Step
 from ..plugins.log_parser import CheckedParser
 from ..plugins.manager import Plugins
-from .reading import clean_lines, first_step
+from .reading import clean_lines
 from .typed import ill_typed
 
 AWKWARD = ("", " ", CUT, "\ufffd\ufffd", "nan", "step", "step 1/", "loss: nan", "x" * 70_000, '{"step": 1', "[rank0]:")
@@ -27,8 +27,8 @@ MOST = 200
 def parser_problems(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
     """Yield the problems of the plugin's parser and formats. `log` is the text of a log that it must read."""
     parser = plugins.framework(name).parse_log(None)
-    if first_step(parser) not in (0, 1):
-        yield f"the parser's first_step is {first_step(parser)!r}, expected the number of the first step (0 or 1)"
+    if parser.first_step not in (0, 1):
+        yield f"the parser's first_step is {parser.first_step!r}, expected the number of the first step (0 or 1)"
     lines = clean_lines(log) if log else []
     yield from _fed(plugins, name, [*AWKWARD, *_cut(lines)])
     yield from _formats(name, plugins, log)
@@ -87,7 +87,7 @@ def _records_fed(parser: CheckedParser) -> Iterator[str]:
     ]
     for record in (*records, *(SourceRecord(source=source.glob) for source in parser.sources)):
         try:
-            parser.read_records([record], lambda found: None)
+            parser.feed_record(record)
         except LlmbxError as error:
             yield f"the parser fails on the record {str(record.values)[:SHOWN]}: {error}"
             return
@@ -100,7 +100,7 @@ def _record(record: Record, line: str) -> Iterator[str]:
         yield from ill_typed(record, type(record), "the parser")
 
 
-def _records(parser: LogParser, lines: Iterable[str]) -> Iterator[Record]:
+def _records(parser: CheckedParser, lines: Iterable[str]) -> Iterator[Record]:
     for line in lines:
         yield from parser.feed(line)
     yield from parser.close()

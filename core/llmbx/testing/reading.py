@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from ..logs.lines import LineReader
-from ..logs.parser import LogParser
 from ..measure.figures import measure
 from ..model import Event, Figures, RunSpec, Step
 from ..plugins.manager import Plugins, load
@@ -39,7 +38,7 @@ def parse_text(text: str, spec: RunSpec | None = None, plugin: str | None = None
             spec,
             log.steps,
             framework.compute_flops(spec),
-            first_number=first_step(parser),
+            first_number=parser.first_step,
             declared=parser.measures,
             judge=plugins.judge,
         )
@@ -50,11 +49,6 @@ def clean_lines(text: str) -> list[str]:
     """Split a log's text into the lines that a parser gets."""
     reader = LineReader()
     return [*reader.feed(text.encode()), *reader.close()]
-
-
-def first_step(parser: LogParser) -> int | None:
-    """Return the number of the framework's first step as stated by the parser, or None."""
-    return getattr(parser, "first_step", None)
 
 
 def _best_format(text: str, plugins: Plugins) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from llmbx.api import RESTARTED, Event, LineReader, Step
+from llmbx.api import RESTARTED, Event, Line, LineReader, Step
 
 from .counts import FrameworkLine, LogCounts
 from .report import StepCalls
@@ -42,7 +42,7 @@ def _records(framework_lines: Sequence[FrameworkLine], format_: LogFormat) -> It
     parser = format_.parser()
     for line in framework_lines:
         for text in LineReader().feed(line.text.encode() + b"\n"):
-            for record in parser.feed(text):
+            for record in parser.feed(Line(text)):
                 yield line, record
 
 

@@ -28,7 +28,7 @@ from llmbx.cli.parse_rows import parse_logs
 from llmbx.cli.parse_table import as_json, table
 from llmbx.errors import InfraError, LlmbxError, UsageError
 from llmbx.logs.find import find_logs
-from llmbx.logs.parser import LogFormat, Record
+from llmbx.logs.parser import LogFormat, LogParser, Record
 from llmbx.measure.figures import measure
 from llmbx.model import Event, JobStatus, Measure, RunSpec, Source, SourceRecord, Step
 from llmbx.model.flops import Flops
@@ -42,7 +42,7 @@ Parse = Callable[..., Result]
 TIMES = [30.0, 8.0, *[5.0 + 0.001 * (k * 7 % 5) for k in range(48)]]
 
 
-class Toy:
+class Toy(LogParser):
     """`toy step N: S s, T TFLOPS, loss L` and `toy died: WHY`."""
 
     def feed(self, line: str) -> Iterable[Record]:
@@ -57,9 +57,6 @@ class Toy:
             )
         elif line.startswith("toy died: "):
             yield Event(kind="exception", text=line[10:], fatal=True)
-
-    def close(self) -> Iterable[Record]:
-        return []
 
 
 def sniff(text: str) -> int:
@@ -303,7 +300,7 @@ def test_a_window_that_the_log_does_not_reach_has_no_figure(run: Path, plugins: 
     assert [row[name] for name in figures] == [None] * 5
 
 
-class Images:
+class Images(LogParser):
     """Steps and images of JSON lines."""
 
     first_step = 1
@@ -317,23 +314,17 @@ class Images:
         if record.step is not None:
             yield Step(number=record.step, time_s=2.0, measures={"images": record.values.get("images")})  # type: ignore[dict-item]
 
-    def close(self) -> Iterable[Record]:
-        return []
-
 
 class AnyLines(Images):
     sources = (Source(glob="images-*.jsonl", kind="jsonl"), Source(glob="other.jsonl", kind="jsonl"))
 
 
-class Plain:
+class Plain(LogParser):
     """A format without other files."""
 
     def feed(self, line: str) -> Iterable[Record]:
         if line.startswith("plain "):
             yield Step(number=int(line[6:]), time_s=1.0)
-
-    def close(self) -> Iterable[Record]:
-        return []
 
 
 def as_format(parser: type) -> LogFormat:

@@ -9,15 +9,12 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.logs.find import SNIFF, experiment_name, find_logs, sniff
-from llmbx.logs.parser import LogFormat
+from llmbx.logs.parser import LogFormat, LogParser
 from llmbx.model import Step
 
 
-class Nothing:
+class Nothing(LogParser):
     def feed(self, line: str) -> list[Step]:
-        return []
-
-    def close(self) -> list[Step]:
         return []
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx.logs.lines import CUT, LIMIT, LineReader, read_lines, split_label
+from llmbx.logs.lines import CUT, LIMIT, LineReader, split_label
 
 
 def read(*chunks: bytes) -> list[str]:
@@ -63,12 +61,6 @@ def test_chunks_make_no_difference(data: bytes, draw: st.DataObject) -> None:
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(data)), max_size=8)))
     chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
     assert read(*chunks) == read(data)
-
-
-def test_a_file_is_read_in_pieces(tmp_path: Path) -> None:
-    path = tmp_path / "log.out"
-    path.write_bytes(b"".join(b"line %d\r\n" % k for k in range(1000)))
-    assert list(read_lines(path, chunk=7)) == [f"line {k}" for k in range(1000)]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.logs.lines import KEPT_DIGITS, LIMIT, read_lines
+from llmbx.logs.line import Line
+from llmbx.logs.lines import KEPT_DIGITS, LIMIT, LineReader
+from llmbx.logs.parser import LogParser
 from llmbx.logs.printed import BEYOND, LARGEST_STEP, real, sensible, whole
 from llmbx.logs.restarts import Attempts
 from llmbx.model import Event, Step
@@ -19,7 +21,7 @@ from llmbx.run.collect import collect, collect_file
 from llmbx.run.evidence import gather
 
 
-class NaiveParser:
+class NaiveParser(LogParser):
     """A third party's parser: it converts what it finds, without a thought about hostile logs."""
 
     def feed(self, line: str) -> Iterable[Step]:
@@ -27,9 +29,6 @@ class NaiveParser:
         if word == "step":
             number, seconds, loss = rest.split()[:3]
             yield Step(number=int(number), time_s=float(seconds), loss=float(loss))
-
-    def close(self) -> Iterable[Step]:
-        return []
 
 
 def test_a_number_of_any_length_is_converted() -> None:
@@ -61,7 +60,7 @@ def test_what_cannot_be_true_is_null_and_named(step: Step, kept: Step | None, od
     assert parser.odd == odd and parser.odd_count == len(odd)
 
 
-class Fixed:
+class Fixed(LogParser):
     """A parser that returns one record for every line."""
 
     def __init__(self, record: Step | Event) -> None:
@@ -69,9 +68,6 @@ class Fixed:
 
     def feed(self, line: str) -> list[Step | Event]:
         return [self.record]
-
-    def close(self) -> list[Step | Event]:
-        return []
 
 
 def test_a_fact_that_cannot_be_true_is_left_out() -> None:
@@ -99,12 +95,12 @@ def test_a_number_of_5000_digits_does_not_end_the_measuring_of_any_parser(tmp_pa
 def test_numbers_that_a_float_can_have_keep_all_their_digits(tmp_path: Path) -> None:
     log = tmp_path / "log.out"
     log.write_text(f"a {'1' * 400} b {'2' * 1000} c {'3' * 1001}\n")
-    assert list(read_lines(log)) == [f"a {'1' * 400} b {'2' * 1000} c {'3' * KEPT_DIGITS}"]
+    assert LineReader().feed(log.read_bytes()) == [f"a {'1' * 400} b {'2' * 1000} c {'3' * KEPT_DIGITS}"]
 
 
 def test_many_numbers_that_cannot_be_true_take_no_memory() -> None:
     parser = CheckedParser(Fixed(Step(number=1, time_s=-1.0)), "plugin 'x'")
-    parser.read((f"{k}" for k in range(1000)), lambda record: None)
+    parser.read((Line(f"{k}") for k in range(1000)), lambda record: None)
     assert parser.odd_count == 1000 and len(parser.odd) == 8
     damage = collect(Fixed(Step(number=1, time_s=-1.0)), ["a"] * 20).damage
     assert damage.numbers == 20 and len(damage.examples) == 8

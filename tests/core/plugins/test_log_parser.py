@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from llmbx.errors import PluginError, UsageError
-from llmbx.logs.parser import LogFormat
+from llmbx.logs.line import Line
+from llmbx.logs.parser import LogFormat, LogParser
 from llmbx.model import Event, Step
 from llmbx.plugins.guards import guard_format
 from llmbx.plugins.log_parser import CheckedParser
 from llmbx.run.collect import collect
 
 
-class Saying:
+class Saying(LogParser):
     """A log parser that returns what a test wants."""
 
     def __init__(self, feed: Callable[[], Any], close: Callable[[], Any] = list) -> None:
@@ -76,6 +78,15 @@ def test_own_errors_and_exceptions_of_the_lines_pass() -> None:
         collect(CheckedParser(Saying(fails(UsageError("another way"))), "x"), ["one"])
 
 
+def test_an_event_that_quotes_its_line_can_be_stored() -> None:
+    class Quoting(LogParser):
+        def feed(self, line: Line) -> list[Event]:
+            return [Event(kind="note", text=line, facts={"line": line})]
+
+    events = CheckedParser(Quoting(), "x").feed("as it is")
+    assert msgspec.json.decode(msgspec.json.encode(events[0]), type=Event) == events[0]
+
+
 def test_its_prints_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     collect(CheckedParser(Saying(lambda: print("seen") or []), "x"), ["one"])
     assert capsys.readouterr() == ("", "seen\n")
@@ -91,10 +102,18 @@ def test_a_sniffer_that_fails_is_reported_once_and_matches_nothing(capsys: pytes
 
 @pytest.mark.parametrize(
     ("parser", "says"),
-    [(lambda: 5, "returned an int, expected a LogParser: it has no feed, close"),
+    [(lambda: 5, "returned an int, expected a LogParser: its class must inherit from llmbx.api.LogParser"),
      (lambda: Saying, "returned the class Saying, expected a LogParser: this is the class, expected an instance")],
 )  # fmt: skip
 def test_an_object_that_is_not_a_parser_is_named(parser: Callable[[], Any], says: str) -> None:
     with pytest.raises(PluginError) as error:
         guard_format(LogFormat("odd", "Odd", len, parser), "plugin 'odd'").parser()
     assert str(error.value) == f"plugin 'odd': parser of log format 'odd' {says}"
+
+
+def test_a_parser_without_feed_is_named() -> None:
+    class Deaf(LogParser):
+        pass
+
+    with pytest.raises(PluginError, match=r"^plugin 'odd': parser of log format 'odd' failed: TypeError: .*\bfeed\b"):
+        guard_format(LogFormat("odd", "Odd", len, Deaf), "plugin 'odd'").parser()

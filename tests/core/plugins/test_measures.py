@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from llmbx.errors import PluginError
-from llmbx.logs.parser import Record
-from llmbx.model import Line, Measure, Source, SourceRecord, Step
+from llmbx.logs.line import Line
+from llmbx.logs.parser import LogParser, Record
+from llmbx.model import Measure, Source, SourceRecord, Step
 from llmbx.plugins.log_parser import CheckedParser
 from llmbx.run.collect import collect
 
@@ -18,7 +19,7 @@ IMAGES = Measure(name="images", unit="images", kind="count")
 WAIT = Measure(name="wait", unit="s", kind="time")
 
 
-class Measuring:
+class Measuring(LogParser):
     """A parser whose steps have the measures that a test wants."""
 
     def __init__(self, *steps: dict[str, Any], measures: Any = (IMAGES, WAIT), sources: Any = ()) -> None:
@@ -27,9 +28,6 @@ class Measuring:
 
     def feed(self, line: str) -> Iterable[Record]:
         return [Step(number=n, time_s=1.0, measures=found) for n, found in enumerate(self._steps, 1)]
-
-    def close(self) -> Iterable[Record]:
-        return []
 
 
 def read(*steps: dict[str, Any]) -> tuple[list[dict[str, float]], tuple[str, ...]]:
@@ -98,24 +96,32 @@ def test_a_source_stays_in_the_folder_of_the_run(glob: str) -> None:
 
 
 class Lines(Measuring):
-    """A parser that takes lines with what is known about them."""
+    """A parser that uses what is known about lines."""
 
-    def feed_line(self, line: Line) -> Iterable[Record]:
-        return [Step(number=int(line.text), time_s=line.arrived, measures={"images": 1.0 + (line.rank or 0)})]
+    def feed(self, line: Line) -> Iterable[Record]:
+        number = int(line.rpartition(" ")[2])
+        return [Step(number=number, time_s=line.arrived, measures={"images": 1.0 + (line.rank or 0)})]
 
 
-def test_a_parser_of_lines_gets_them_also_where_only_the_text_is_known() -> None:
+def test_a_parser_gets_lines_also_where_only_the_text_is_known() -> None:
     checked = CheckedParser(Lines(), "plugin 'toy'")
-    assert checked.wants_lines and not CheckedParser(Measuring(), "x").wants_lines
-    found: list[Any] = []
-    checked.read(["7"], found.append)
-    checked.read_lines([Line(text="8", arrived=1e6, rank=2)], found.append)
+    found: list[Any] = checked.feed("7")
+    checked.read([Line("2: 8", arrived=1e6)], found.append)
     assert [(s.number, s.time_s, s.measures) for s in found] == [(7, None, {"images": 1.0}), (8, 1e6, {"images": 3.0})]
+
+
+def test_the_labels_of_lines_name_the_ranks_whose_values_are_combined() -> None:
+    checked = CheckedParser(Lines(measures=(IMAGES.replace(over_ranks="sum"),)), "plugin 'toy'")
+    found: list[Any] = [*checked.feed("0: 7"), *checked.feed("2: 7"), *checked.close()]
+    assert [step.measures for step in found] == [{}, {}, {"images": 4.0}]
 
 
 def test_records_need_a_method_for_them() -> None:
     with pytest.raises(PluginError, match=r"plugin 'toy': .* no method feed_record"):
-        CheckedParser(Measuring(), "plugin 'toy'").read_records([SourceRecord(source="f")], lambda record: None)
+        CheckedParser(Measuring(), "plugin 'toy'").feed_record(SourceRecord(source="f"))
+    with pytest.raises(PluginError, match=r"plugin 'toy': .* no method feed_record"):
+        CheckedParser(Measuring(sources=(Source(glob="*.jsonl", kind="jsonl"),)), "plugin 'toy'")
+    CheckedParser(Measuring(sources=(Source(glob="*.log", kind="lines"),)), "plugin 'toy'")
 
 
 def test_later_records_of_a_step_add_measures() -> None:

@@ -13,6 +13,7 @@ import pytest
 from llmbx import hookimpl, hookspecs
 from llmbx.errors import PluginError
 from llmbx.launchers.local import LocalLauncher
+from llmbx.logs.parser import LogParser
 from llmbx.model import Fact, Figure, Finding, Image, Launch, Phase, RunSpec, Section, Step
 from llmbx.model.flops import Flops
 from llmbx.plugins.discovery import HOOKS
@@ -26,11 +27,8 @@ LAUNCH = Launch(nodes=1, ranks_per_node=1, gpus_per_rank=0, phases=(PHASE,))
 FINDING = Finding(rule="a", problem="b", fix="c")
 
 
-class Grammar:
+class Grammar(LogParser):
     def feed(self, line: str) -> list[Step]:
-        return []
-
-    def close(self) -> list[Step]:
         return []
 
 

@@ -8,20 +8,18 @@ from pathlib import Path
 import pytest
 
 from llmbx.clock import boot_id, elapsed, lasted_s, since_boot_s
+from llmbx.logs.parser import LogParser
 from llmbx.model import Event, Job, JobStatus, RunSpec, SinceBoot, Step
 from llmbx.record.first_step import seconds
 from llmbx.record.folder import Record, Run
 from llmbx.run.follow import follow
 
 
-class Rounds:
+class Rounds(LogParser):
     """A framework whose log has one line a step."""
 
     def feed(self, line: str) -> Iterable[Step | Event]:
         return [Step(number=1)] if line.startswith("step") else []
-
-    def close(self) -> Iterable[Step | Event]:
-        return []
 
 
 class Quiet:

@@ -14,7 +14,7 @@ from llmbx.config.profiles import Cluster, Config
 from llmbx.config.request import Request
 from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
-from llmbx.logs.parser import LogFormat
+from llmbx.logs.parser import LogFormat, LogParser
 from llmbx.model import (
     Environment,
     Finding,
@@ -159,14 +159,11 @@ class FrameworkSettings(Settings, frozen=True):
     seed: Annotated[int, Option(help="Seed of the points.", variables=("CURVES_SEED",))] = 0
 
 
-class Parser:
+class Parser(LogParser):
     def __init__(self, first_step: int) -> None:
         self.first_step = first_step
 
     def feed(self, line: str) -> list[Any]:
-        return []
-
-    def close(self) -> list[Any]:
         return []
 
 

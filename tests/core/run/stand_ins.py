@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from llmbx import hookimpl
 from llmbx.errors import InfraError
 from llmbx.launchers.base import Launcher
-from llmbx.logs.parser import LogFormat, Record
+from llmbx.logs.parser import LogFormat, LogParser, Record
 from llmbx.model import (
     Event,
     Finding,
@@ -47,7 +47,7 @@ SHORT_LOG = "step 0 2.0\nstep 1 2.0\n"
 """The log of a run that ended after two steps."""
 
 
-class StepLines:
+class StepLines(LogParser):
     """A parser's stand-in: `step NUMBER SECONDS` is a step, `fatal KIND …` an event; any other line is text."""
 
     first_step = 0
@@ -62,9 +62,6 @@ class StepLines:
                 return [Step(number=int(number), time_s=float(seconds), loss=3.0 - int(number) / 100)]
             case ["fatal", kind, *_]:
                 return [Event(kind=kind, text=line, fatal=True)]
-        return []
-
-    def close(self) -> Iterable[Record]:
         return []
 
 

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.logs.parser import Record
+from llmbx.logs.parser import LogParser, Record
 from llmbx.logs.restarts import Attempts
+from llmbx.logs.sources import files
 from llmbx.model import Event, Step
 from llmbx.run.collect import collect, collect_file
 from llmbx.run.collector import Collector
 
 
-class Words:
+class Words(LogParser):
     """A log parser for the tests: `N TIME`, `N loss L`, `start`, `boom`."""
 
     def __init__(self) -> None:
@@ -109,6 +110,14 @@ def test_the_log_is_available_at_any_time() -> None:
     early = collector.log()
     collector.add(Step(number=2, time_s=2.0))
     assert [len(early.steps), len(collector.log().steps)] == [1, 2]
+
+
+def test_a_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "CHUNK", 7)
+    path = tmp_path / "log.out"
+    path.write_bytes(b"".join(b"%d 1.5\r\n" % k for k in range(1000)) + b"1000 1.5\n")
+    log = collect_file(Words(), path)
+    assert [(step.number, step.time_s) for step in log.steps] == [(k, 1.5) for k in range(1001)]
 
 
 def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from llmbx.launchers.base import LOCAL
-from llmbx.logs.parser import Record
-from llmbx.model import Event, Job, JobStatus, Line, RunSpec, Source, SourceRecord, Step
+from llmbx.logs.line import Line
+from llmbx.logs.parser import LogParser, Record
+from llmbx.model import Event, Job, JobStatus, RunSpec, Source, SourceRecord, Step
 from llmbx.record import arrivals
 from llmbx.record.folder import Record as RunRecord
 from llmbx.record.folder import Run
@@ -23,7 +24,7 @@ from llmbx.run.collect import collect_run
 from llmbx.run.follow import Follower, Masked
 
 
-class Timed:
+class Timed(LogParser):
     """A format whose log has no times: a step takes from its line to the next. Images are in another file."""
 
     first_step = 1
@@ -32,20 +33,14 @@ class Timed:
     def __init__(self) -> None:
         self.lines: list[Line] = []
 
-    def feed(self, line: str) -> Iterable[Record]:
-        return self.feed_line(Line(text=line))
-
-    def feed_line(self, line: Line) -> Iterable[Record]:
+    def feed(self, line: Line) -> Iterable[Record]:
         before, _ = self.lines[-1] if self.lines else line, self.lines.append(line)
         known = line.arrived is not None and before.arrived is not None and before is not line
         took = (line.arrived or 0.0) - (before.arrived or 0.0) if known else None
-        return [Step(number=int(line.text.removeprefix("step ")), time_s=took)]
+        return [Step(number=int(line.removeprefix("step ")), time_s=took)]
 
     def feed_record(self, record: SourceRecord) -> Iterable[Record]:
         return [Step(number=record.step or 0, loss=float(str(record.values["loss"])))]
-
-    def close(self) -> Iterable[Record]:
-        return []
 
 
 class Shown:
@@ -93,12 +88,13 @@ def test_lines_have_the_times_of_their_reads_and_have_them_again_after_the_run(
     arrived = [line.arrived for line in seen]
     assert arrived[0] is None, "it was there at the first read"
     assert all(at is not None for at in arrived[1:]) and arrived[1:] == sorted(arrived[1:])
-    assert (seen[1].text, seen[2].text, seen[1].source) == ("step 2", "step 20", run.log.name)
+    assert (seen[1], seen[2], seen[1].source) == ("step 2", "step 20", run.log.name)
     assert arrived[2] == arrived[3], "a line that was completed with the next one"
     arrivals.note(run, follower.arrivals, follower.all_reads)
     again = Timed()
     log = collect_run(again, run)
-    assert again.lines == seen
+    known = [[(line, line.arrived, line.source) for line in lines] for lines in (seen, again.lines)]
+    assert known[0] == known[1]
     assert [step.number for step in log.steps] == [1, 2, 3, 4, 20, 30, 40]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.launchers.base import Unreachable
+from llmbx.logs.parser import LogParser
 from llmbx.model import Event, Job, JobStatus, RunSpec, Step
 from llmbx.record.folder import Record, Run
 from llmbx.run.follow import follow
@@ -51,13 +52,10 @@ class Scheduler:
         return None if self.limit is None else (self.limit, "the limit is max_wait=60 (--slurm-max-wait)")
 
 
-class Rounds:
+class Rounds(LogParser):
     """A framework without steps."""
 
     def feed(self, line: str) -> list[Step | Event]:
-        return []
-
-    def close(self) -> list[Step | Event]:
         return []
 
 

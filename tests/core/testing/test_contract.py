@@ -14,7 +14,7 @@ import llmbx_toy.plugin as toy
 from llmbx import hookimpl, hookspecs
 from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
-from llmbx.logs.parser import LogFormat
+from llmbx.logs.parser import LogFormat, LogParser
 from llmbx.model import ExpectedConfiguration, Image, Launch, Permitted, Phase, Prefix, RunSpec, Step
 from llmbx.model.evidence import Check, Evidence
 from llmbx.model.flops import Flops
@@ -156,16 +156,13 @@ def reading(parser: Any) -> Any:
     return parse_log
 
 
-class Careless:
+class Careless(LogParser):
     """Expects every line to be complete."""
 
     def feed(self, line: str) -> list[Any]:
         if "loss" not in line:
             return []
         return [toy.Step(number=1, loss=float(line.split("loss")[1]))]
-
-    def close(self) -> list[Any]:
-        return []
 
 
 def test_a_parser_that_fails_on_a_cut_line(check: Checked) -> None:

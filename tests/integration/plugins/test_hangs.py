@@ -79,10 +79,8 @@ def hangs(package: Package, site: Path, tmp_path: Path) -> Hangs:
 
 
 SNIFF = """
-class Parser:
+class Parser(LogParser):
     {feed}
-    def close(self):
-        return []
 
 @hookimpl
 def parse_log(spec):

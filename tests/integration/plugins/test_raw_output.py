@@ -33,7 +33,7 @@ def noise(what):
 noise("import")
 
 class Noisy:
-    '''A format or parser whose methods make noise.'''
+    '''A tool whose methods make noise.'''
 
     def __init__(self, tool):
         self._tool = tool
@@ -65,7 +65,7 @@ def {hook}({arguments}):
 """
 TOOLS = "answer = [[loud(tool) for tool in tools] for tools in answer]"
 FORMATS = """from llmbx.api import LogFormat
-    answer = [[LogFormat(f.name, f.title, Noisy(f).sniff, lambda f=f: Noisy(f.parser()), f.window, f.unit)
+    answer = [[LogFormat(f.name, f.title, Noisy(f).sniff, lambda f=f: loud(f.parser()), f.window, f.unit)
                for f in formats] for formats in answer]"""
 CHANGES = {
     "parse_log": FORMATS, "register_launchers": TOOLS, "register_runtimes": TOOLS,

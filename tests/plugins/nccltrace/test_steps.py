@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.logs.parser import LogFormat, Record
+from llmbx.logs.parser import LogFormat, LogParser, Record
 from llmbx.logs.restarts import RESTARTED
 from llmbx.model import Event, Step
 from llmbx_nccltrace.report import Report
@@ -20,7 +20,7 @@ Read = Callable[..., Report]
 LINE = re.compile(r"round (\d+) done")
 
 
-class Rounds:
+class Rounds(LogParser):
     """The log format of an invented framework."""
 
     def feed(self, line: str) -> Iterable[Record]:
@@ -28,9 +28,6 @@ class Rounds:
             return [Event(kind=RESTARTED, text=line)]
         found = LINE.search(line)
         return [Step(number=int(found[1]))] if found else []
-
-    def close(self) -> Iterable[Record]:
-        return []
 
 
 FORMATS = (

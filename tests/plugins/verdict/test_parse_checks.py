@@ -95,7 +95,7 @@ def as_run(path: Path, spec: RunSpec, format_: LogFormat) -> dict[str, str]:
     parser = format_.parser()
     read = collect_file(parser, path)
     figures = measure(spec, read.steps, None, "35-44", 1)
-    found = gather(None, read, getattr(parser, "prints", None), figures, first=1, ended_well=True)
+    found = gather(None, read, parser.prints, figures, first=1, ended_well=True)
     outcomes = run_checks(found.replace(spec=spec), IntervalJudge().checks())
     return {each.check: each.outcome for each in outcomes if each.outcome != "not possible"}
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol
+from typing import BinaryIO, Protocol
 
-from ...model import Event, Line, Source, SourceRecord, Step
+from ...model import Event, Source, SourceRecord, Step
 from ...model.measure import SourceKind
 from ...run_files import RunFile, RunFolder
-from ..lines import CHUNK, LineReader, split_label
+from ..line import Line, as_lines, rank_in
+from ..lines import CHUNK, LineReader
 from ..over_ranks import OverRanks
 from .base import Reader
 
@@ -21,8 +21,6 @@ MOST_FILES = 4096
 
 ATTEMPTS = "attempts"
 """Folder with the files of earlier attempts, which are not read."""
-
-_RANK = re.compile(r"rank[-_.]?(\d{1,7})(?!\d)", re.IGNORECASE)
 
 Reads = Sequence[tuple[int, float | None]]
 """How far a file had been read at which times: (bytes, epoch seconds)."""
@@ -36,39 +34,11 @@ class SourceParser(Protocol):
     sources: tuple[Source, ...]
     over_ranks: OverRanks
 
-    def read_lines(self, lines: Iterable[Line], take: Take) -> None:
+    def read(self, lines: Iterable[Line], take: Take) -> None:
         """Parse lines of text."""
 
     def read_records(self, records: Iterable[SourceRecord], take: Take) -> None:
         """Parse records."""
-
-
-def rank_in(name: str) -> int | None:
-    """The rank that the path of a file names last: `rank-3`, `rank_3`, `rank3`; None if it names none."""
-    found = _RANK.findall(name)
-    return int(found[-1]) if found else None
-
-
-def stream_in(name: str) -> Literal["stdout", "stderr"] | None:
-    """The stream that the name of a file states; None if it states none."""
-    lower = name.lower()
-    if lower.endswith(".err") or "stderr" in lower:
-        return "stderr"
-    return "stdout" if "stdout" in lower else None
-
-
-def as_lines(
-    texts: Iterable[str], source: str | None, arrived: float | None, rank: int | None = None
-) -> Iterator[Line]:
-    """Lines of a file with what is known about them. A label with a rank or stream applies before the file's name."""
-    stream = stream_in(source or "")
-    for text in texts:
-        label, own, _ = split_label(text)
-        printed: Literal["stdout", "stderr"] | None = "stderr" if "<stderr>" in label else None
-        printed = "stdout" if "<stdout>" in label else printed
-        yield Line(
-            text=text, arrived=arrived, source=source, stream=printed or stream, rank=rank if own is None else own
-        )
 
 
 def pieces(path: Path | RunFile, reads: Reads) -> Iterator[tuple[bytes, float | None]]:
@@ -136,7 +106,7 @@ class SourceFile:
     def close(self, parser: SourceParser, take: Take) -> None:
         """Use the last line or record if it is complete."""
         if self._lines is not None:
-            parser.read_lines(as_lines(self._lines.close(), self.name, None, self.rank), take)
+            parser.read(as_lines(self._lines.close(), None, self.name), take)
         elif self._records is not None:
             parser.read_records(self._records.close(), take)
 
@@ -165,7 +135,7 @@ class SourceFile:
         file.seek(before)
         while chunk := file.read(CHUNK if end is None else max(0, min(CHUNK, end - self._offset))):
             self._offset += len(chunk)
-            parser.read_lines(as_lines(lines.feed(chunk), self.name, at, self.rank), take)
+            parser.read(as_lines(lines.feed(chunk), at, self.name), take)
         if self._offset > before:
             self.reads.append((self._offset, at))
 

@@ -6,6 +6,7 @@ from importlib import resources
 from llmbx.api import (
     Launch,
     LogFormat,
+    LogParser,
     Phase,
     Prints,
     Signatures,
@@ -24,7 +25,7 @@ LINE = re.compile(
 )
 
 
-class Parser:
+class Parser(LogParser):
     first_step = 1
     prints = Prints(fields=("loss", "grad_norm", "global_batch_size"), cross_entropy=True)
 
@@ -39,9 +40,6 @@ class Parser:
                 global_batch_size=int(batch),
             )  # fmt: skip
         yield from self.signatures.feed(line)
-
-    def close(self):
-        return []
 
 
 @hookimpl

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from llmbx.api import Event, Prints, Signatures, Step
+from llmbx.api import Event, LogParser, Prints, Signatures, Step
 
 STEP = re.compile(
     r"\[titan\] (?P<at>[\d-]+ [\d:]+,\d{3}) .* step: +(?P<number>\d+)  loss: +(?P<loss>-?[\d.]+|nan|inf)  "
@@ -23,7 +23,7 @@ SIZE = re.compile(r"Model \S+ \S+ size: ([\d,]+) total parameters$")
 GIB = 2**30
 
 
-class Parser:
+class Parser(LogParser):
     """Steps counted from 1, one line each."""
 
     first_step = 1
@@ -45,9 +45,6 @@ class Parser:
         elif line.endswith("Training completed"):
             yield Event(kind="finished", text=line)
         yield from self.signatures.feed(line)
-
-    def close(self) -> list[Step | Event]:
-        return []
 
     def _step(self, found: re.Match[str]) -> Step:
         rate, memory = number(found["tps"]), float(found["gib"])

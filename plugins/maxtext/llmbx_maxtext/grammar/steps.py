@@ -18,7 +18,7 @@ import re
 import statistics
 from collections.abc import Mapping
 
-from llmbx.api import CUT, FELL_TO, RESTARTED, Event, Prints, Signatures, Step, printed, split_label
+from llmbx.api import CUT, FELL_TO, RESTARTED, Event, LogParser, Prints, Signatures, Step, printed, split_label
 from llmbx.api import LogRecord as Record
 
 from ..pgle import COLLECT_START, WARM
@@ -53,7 +53,7 @@ _STEPS = re.compile(r"Config param steps: (?P<steps>[1-9]\d{0,8})\s*$")
 _PHASE = re.compile(r"llmbx: phase (?P<role>[\w-]+) begins")
 
 
-class MaxTextParser:
+class MaxTextParser(LogParser):
     """Incremental parser. `last` is the run's last step, `untimed` are steps whose printed time is invalid.
 
     If the last step is not known, it is the one that the configuration in the log states.

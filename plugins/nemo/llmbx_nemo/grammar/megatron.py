@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 
-from llmbx.api import Attempts, Event, Prints, Signatures, Step, printed, split_label
+from llmbx.api import Attempts, Event, LogParser, Prints, Signatures, Step, printed, split_label
 from llmbx.api import LogRecord as Record
 
 from . import facts, steptime
@@ -67,7 +67,7 @@ class _Cut:
         return self.age > PATIENCE
 
 
-class MegatronParser:
+class MegatronParser(LogParser):
     """Incremental parser for the logs of Megatron-Bridge and Megatron-LM."""
 
     first_step = 1

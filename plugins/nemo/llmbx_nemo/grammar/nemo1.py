@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from llmbx.api import Attempts, Signatures, Step, printed
+from llmbx.api import Attempts, LogParser, Signatures, Step, printed
 from llmbx.api import LogRecord as Record
 
 from . import facts
@@ -18,7 +18,7 @@ BAR = re.compile(r"Epoch \d+: *+:? *+\d*%?\|[^|]*\| *\d+/(?P<total>\d+) \[(?P<bo
 _PAIR = re.compile(rf"(?P<key>[A-Za-z_][\w ]{{0,63}})=(?P<value>{NUMBER})(?=[,\]]|$)")
 
 
-class Nemo1Parser:
+class Nemo1Parser(LogParser):
     """Incremental parser for the logs of NeMo 1."""
 
     def __init__(self) -> None:
@@ -35,10 +35,6 @@ class Nemo1Parser:
             found += facts.find(facts.NEMO2, line, None)
             self._signatures.finished()
         return [*found, *self._signatures.feed(line)]
-
-    def close(self) -> list[Record]:
-        """Return no records: every step was returned by `feed`."""
-        return []
 
     def _bar(self, bar: re.Match[str], line: str) -> list[Record]:
         # The last value of a progress bar that is cut off may be incomplete.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from llmbx.api import Attempts, Event, Prints, Signatures, Step, split_label
+from llmbx.api import Attempts, Event, LogParser, Prints, Signatures, Step, split_label
 from llmbx.api import LogRecord as Record
 
 from . import facts
@@ -37,7 +37,7 @@ SCHEMA = Schema(
 _START = re.compile(r"Initializing distributed: GLOBAL_RANK: 0,")
 
 
-class Nemo2Parser:
+class Nemo2Parser(LogParser):
     """Incremental parser for the logs of NeMo 2."""
 
     first_step = 0
@@ -58,10 +58,6 @@ class Nemo2Parser:
         if _may_be_fact(line):
             found += self._other(line)
         return [*found, *self._signatures.feed(line)]
-
-    def close(self) -> list[Record]:
-        """Return no records: every step was returned by `feed`."""
-        return []
 
     def _step(self, reading: Reading, line: str) -> list[Record]:
         step = _step(reading, self._attempts.current)
