@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from llmbx.config.profiles import load_config
 from llmbx.config.trusted import read_trusted
 from llmbx.errors import UsageError
+from llmbx.files import user_name
 from llmbx.plugins import local_sources
 
 
@@ -45,6 +47,27 @@ def test_what_i_can_mend_is_an_error(file: Path, what: str, mode: int, says: str
         read_trusted(file, 1 << 20)
     assert str(file) in str(error.value) and f"{mode:04o}" in str(error.value) and f"{says}" in str(error.value)
     assert str(error.value).endswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("group", "members", "is_own"),
+    [("ME", [], True), ("ME", ["ME"], True), ("ME", ["another"], False), ("users", [], False)],
+)
+def test_my_group_may_write_only_if_nobody_else_is_in_it(
+    file: Path, group: str, members: list[str], is_own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On many clusters all users have one primary group."""
+    me = user_name(os.geteuid())
+    names = [name.replace("ME", me) for name in (group, *members)]
+    entry = grp.struct_group((names[0], "x", os.getegid(), names[1:]))
+    monkeypatch.setattr(grp, "getgrgid", lambda number: entry)
+    file.chmod(0o664)
+    if is_own:
+        assert read_trusted(file, 1 << 20).content == file.read_bytes()
+        return
+    with pytest.raises(UsageError) as error:
+        read_trusted(file, 1 << 20)
+    assert str(error.value) == f"{file}: it is writable by group {names[0]} (mode 0664): chmod g-w {file}"
 
 
 def test_a_file_of_mine_in_a_folder_that_all_share_is_ignored(file: Path) -> None:

@@ -145,3 +145,20 @@ def test_two_workloads_of_one_name_in_a_plugin_are_reported(capsys: pytest.Captu
     plugins = having(toy=toy, twice=Twice())
     assert {workload.plugin for workload in plugins.workloads} == {"toy"}
     assert "plugin 'twice' has two workloads named '" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("hook", ["register_workloads", "register_runtimes", "register_launchers"])
+def test_a_plugin_whose_hook_fails_is_disabled_and_the_others_serve(
+    hook: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: object) -> list[Any]:
+        raise ConnectionError("no answer")
+
+    broken = type("Broken", (), {hook: hookimpl(fail)})()
+    plugins = having(toy=toy, broken=broken)
+    plugins.ask_all()
+    assert {workload.plugin for workload in plugins.workloads} == {"toy"}
+    assert "host" in plugins.runtimes() and "local" in plugins.launchers()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"llmbx: plugin 'broken': {hook} failed: ConnectionError: no answer")
+    assert line.endswith("; it is disabled")
