@@ -7,7 +7,7 @@ PYTEST  := LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest
 CORES   := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
 
-.PHONY: test unit lint fuzz docs docs-release pictures images release clean
+.PHONY: test unit lint mutants fuzz docs docs-release pictures images release clean
 
 test: unit
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration tests/thorough
@@ -18,6 +18,10 @@ unit: $(VENV)/.ready
 
 lint: $(VENV)/.ready
 	$(PYTEST) tests/test_house.py $(PYTEST_ARGS)
+
+# Mistakes made in the source, one at a time: do the nearest unit tests catch them? MUTANTS="3 4" or "--only run": some.
+mutants: $(VENV)/.ready
+	$(VENV)/bin/python -m tests.mutants $(MUTANTS)
 
 # Valid files with single values changed, 10,000 of each kind, given to the verbs that read them: about 6 hours.
 fuzz: $(VENV)/.ready
