@@ -102,3 +102,16 @@ def test_a_deleted_current_folder_is_reported(tmp_path: Path, monkeypatch: pytes
     here.rmdir()
     with pytest.raises(UsageError, match="the current folder does not exist any more: change to another one"):
         load_config({})
+
+
+def test_a_cluster_of_the_project_replaces_the_users_of_the_same_name(tmp_path: Path) -> None:
+    user, project = tmp_path / "config" / "llmbx" / "llmbx.toml", tmp_path / "project" / "llmbx.toml"
+    for file, text in (
+        (user, '[clusters.gpus]\ngpu_type = "h100"\nretries = 2\n[clusters.cpus]\n'),
+        (project, '[clusters.gpus]\ngpu_type = "b200"\n'),
+    ):
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    config, origins = load_config({"XDG_CONFIG_HOME": str(tmp_path / "config")}, project.parent)
+    assert (config.clusters["gpus"].gpu_type, config.clusters["gpus"].retries) == ("b200", None)
+    assert origins == {"gpus": str(project), "cpus": str(user)}

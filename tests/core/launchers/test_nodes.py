@@ -106,6 +106,12 @@ def test_nodes_that_differ_are_counted(tmp_path: Path, stand_in: str) -> None:
     assert shared_facts([]) == {}
 
 
+def test_nodes_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for number in (10, 2, 0, 1):
+        (tmp_path / f"node-{number}.txt").write_text(f"host n{number}\n")
+    assert [node.host for node in read_nodes(tmp_path)] == ["n0", "n1", "n2", "n10"]
+
+
 @given(st.text(max_size=300))
 def test_any_text_is_a_node(text: str) -> None:
     parse_node(text)

@@ -216,6 +216,8 @@ def test_a_node_whose_clock_was_set_back_did_not_end_before_it_started(slurm: Fa
         ("NODE_FAIL", None, "srun: error: Node failure on n2\n",
          ("ended", None, "node_fail", None, "NODE_FAIL; node n2: the node failed")),
         ("NODE_FAIL", None, "", ("ended", None, "node_fail", None, "NODE_FAIL on one of n[1-2]")),
+        ("BOOT_FAIL", None, "", ("ended", None, "node_fail", None, "BOOT_FAIL on one of n[1-2]")),
+        ("DEADLINE", {"exit_code": 143, "signal": "TERM"}, "", ("ended", 143, "timeout", None, "DEADLINE")),
         (None, {"exit_code": 143, "signal": "TERM"}, LIMIT,
          ("ended", 143, "timeout", None, "stopped by SIGTERM")),
         (None, {"exit_code": 0}, "", ("ended", 0, None, None, "")),

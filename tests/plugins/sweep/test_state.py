@@ -14,6 +14,7 @@ from llmbx.errors import InfraError, UsageError
 from llmbx.launchers.script import GIVEN_UP
 from llmbx.model import Job, Result, RunSpec
 from llmbx.record.folder import Attempt, Run, SweepMark, claim_folder, new_record, read_run, write_record, write_result
+from llmbx.run_files import RunFolder
 from llmbx_sweep import store
 from llmbx_sweep.cells import Cell
 from llmbx_sweep.state import SweepState, read_state, results, slots
@@ -111,6 +112,20 @@ def test_a_lost_run_is_missing_if_it_ends_with_its_llmbx(box: Sandbox, attended:
     box.scheduler.attended = attended
     box.run(1, "10", made_result(status="lost", data_valid=False))
     assert ((box.sweep.cells[0].key, 1) in box.read().missing) is attended
+
+
+def test_a_run_in_a_strangers_folder_is_no_run_of_the_sweep(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anyone may write the id of the sweep into a record of their own."""
+    mine, strangers = box.run(1, "10", made_result()), box.run(2, "11", made_result())
+    owner_of = RunFolder.owner_id.fget
+    assert owner_of is not None
+    other = property(lambda place: 12345 if place.path == strangers.path else owner_of(place))
+    monkeypatch.setattr(RunFolder, "owner_id", other)
+    key = box.sweep.cells[0].key
+    assert {*box.read().done} == {(key, 1)} and (key, 2) in box.read().missing
+    assert {slot: result.run_id for slot, result in results(box.install, box.sweep).items()} == {
+        (key, 1): mine.record.run_id
+    }
 
 
 def test_a_run_killed_between_submission_and_recording_is_recovered(box: Sandbox) -> None:

@@ -262,6 +262,14 @@ def test_a_run_without_valid_data_gets_no_verdict(run_factory: RunFactory, compa
     assert found["a"]["step_time_s"]["count"] == 8
 
 
+@pytest.mark.parametrize("status", ["timeout", "cancelled", "lost", "completed"])
+def test_no_status_replaces_valid_data(run_factory: RunFactory, compare: Compare, status: str) -> None:
+    a = run_factory.put(noise(1, 1.0))
+    b = run_factory.put(noise(2, 1.0), valid=False, result={"status": status})
+    done = compare(a.record.run_id, b.record.run_id)
+    assert done.exit_code == 5 and f"has no valid data ({status})" in verdict_of(done)
+
+
 def test_different_windows_give_a_warning(run_factory: RunFactory, compare: Compare) -> None:
     a, b = run_factory.put(noise(1, 1.0)), run_factory.put(noise(2, 1.0), window="35-44")
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
