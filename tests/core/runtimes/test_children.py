@@ -1,10 +1,10 @@
-"""A child process is followed line by line, and nothing of it is left when the call ends early."""
+"""A child process is followed line by line, and nothing of it is left when the call or llmbx itself ends early."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -50,6 +50,22 @@ def test_a_line_in_pieces_and_a_large_output_arrive_whole(tmp_path: Path) -> Non
     assert [int(line.split()[0]) for line in lines] == list(range(3000))
 
 
+@pytest.fixture
+def typed() -> Iterator[None]:
+    """A line that waits in the standard input of this process."""
+    before = os.dup(0)
+    reader, writer = os.pipe()
+    os.write(writer, b"typed by the user\n")
+    os.dup2(reader, 0)
+    try:
+        yield
+    finally:
+        os.dup2(before, 0)
+        for number in (before, reader, writer):
+            os.close(number)
+
+
+@pytest.mark.usefixtures("typed")
 def test_a_child_has_the_folder_and_the_variables_of_the_call_and_no_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
