@@ -16,6 +16,7 @@ from interfaces import interfaces
 from names import api
 from readme import readme
 from skeletons import skeletons
+from surface import FILE, broken, surface
 from values import values
 
 from llmbx import hookspecs
@@ -144,6 +145,10 @@ def main() -> int:
     """Write the pages, or with --check report those that are out of date."""
     pages = {name: page() for name, page in PAGES.items()}
     pages["api.md"] = api(pages)
+    pages[FILE.name] = surface()
+    if FILE.exists() and (problem := broken(FILE.read_text(), pages[FILE.name])):
+        print(problem, file=sys.stderr)
+        return 1
     if "--check" not in sys.argv:
         for name, text in pages.items():
             (HERE / name).write_text(text)

@@ -35,7 +35,7 @@ def api(pages: dict[str, str]) -> str:
     parts = [INTRO, "## `llmbx.api`", _opening(llmbx.api), *_api(known)]
     parts += ["## `llmbx.entry`", _doc(CORE / "entry/__init__.py"), *_entry()]
     parts += ["## `llmbx.testing`", _doc(CORE / "testing/__init__.py"), *_testing()]
-    parts += ["## `llmbx.api.verbs`", _opening(llmbx.api.verbs), *_listed(llmbx.api.verbs)]
+    parts += ["## `llmbx.api.verbs`", _opening(llmbx.api.verbs), *_listed(CORE / "api/verbs.py")]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -63,7 +63,7 @@ def _entry() -> Iterator[str]:
         tree = ast.parse(file.read_text())
         yield f"### `llmbx.entry.{file.stem}`"
         yield prose(ast.get_docstring(tree) or "")
-        for name in _public(tree):
+        for name in public(tree):
             node, text, _ = _definition(file, name)
             if text or isinstance(node, ast.ClassDef | ast.FunctionDef):  # other constants are the module's own
                 yield from explained(name, file, name, f"{file.stem}.{name}")
@@ -76,12 +76,13 @@ def _testing() -> Iterator[str]:
         yield from explained(name, file, original)
 
 
-def _listed(module: types.ModuleType) -> Iterator[str]:
+def _listed(file: Path) -> Iterator[str]:
     lines = []
-    for name in sorted(dir(module), key=str.lower):
-        value = getattr(module, name)
-        kind = isinstance(value, type | types.ModuleType) or callable(value)
-        first = (value.__doc__ or "").strip().partition("\n")[0] if kind else f"`{value!r}`"
+    for name, (path, original) in sorted(dict(imported(file)).items(), key=lambda pair: pair[0].lower()):
+        node, text, _ = _definition(path, original)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            text = ast.get_docstring(node) or ""
+        first = text.partition("\n")[0]
         lines.append(f"- `{name}`: {first}" if first else f"- `{name}`")
     yield "\n".join(lines)
 
@@ -111,9 +112,6 @@ def _source(file: Path, node: ast.ImportFrom, name: str) -> Path:
 def explained(name: str, file: Path, original: str, title: str | None = None) -> Iterator[str]:
     """Yield the heading of a name, its declaration and its docstring. Exits if it has none."""
     yield f"### {name}" if title is None else f"#### {title}"
-    if file.stem == original or file.parent.name == original:
-        yield from _module(file)
-        return
     node, text, source = _definition(file, original)
     if isinstance(node, ast.ClassDef):
         yield from _class(node, original)
@@ -132,23 +130,6 @@ def _declared(node: ast.Assign | ast.AnnAssign, source: str) -> str:
     return f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}"
 
 
-def _module(file: Path) -> Iterator[str]:
-    tree = ast.parse(file.read_text())
-    yield prose(ast.get_docstring(tree) or "")
-    lines = []
-    for name in _public(tree):
-        node, text, _ = _definition(file, name)
-        if isinstance(node, ast.FunctionDef):
-            head = f"{name}({', '.join(argument.arg for argument in [*node.args.args, *node.args.kwonlyargs])})"
-        else:
-            head = name
-        if not isinstance(node, ast.Assign | ast.AnnAssign):
-            text = (ast.get_docstring(node) or "").partition("\n\n")[0]
-        if text:
-            lines.append(f"- `{head}`: {' '.join(text.split())}")
-    yield "\n".join(lines)
-
-
 def _class(node: ast.ClassDef, name: str) -> Iterator[str]:
     yield required(ast.get_docstring(node), name)
     if fields := [*described_fields(node), *properties(node)]:
@@ -161,7 +142,8 @@ def _class(node: ast.ClassDef, name: str) -> Iterator[str]:
             yield prose(ast.get_docstring(item) or "")
 
 
-def _public(tree: ast.Module) -> Iterator[str]:
+def public(tree: ast.Module) -> Iterator[str]:
+    """Yield the public names that a module defines."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             names = [node.name]
@@ -174,27 +156,42 @@ def _public(tree: ast.Module) -> Iterator[str]:
 
 
 def _definition(file: Path, name: str) -> tuple[Definition, str, str]:
-    """Find where a name is defined, through the modules that import it.
-
-    Returns the definition, the string below an assignment, and the source of the assignment.
-    """
+    """Return the definition of a name, the string below an assignment, and the source of the assignment."""
+    file, node = locate(file, name)
     whole = file.read_text()
-    tree = ast.parse(whole)
-    body = [inner for node in tree.body for inner in (node.body if isinstance(node, ast.If) else [node])]
-    for node, after in zip(body, [*body[1:], None], strict=True):
+    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        return node, "", ""
+    return node, _below(ast.parse(whole), node), ast.get_source_segment(whole, node) or ""
+
+
+def _below(tree: ast.Module, node: Definition) -> str:
+    """The string below an assignment, which explains it."""
+    body = _statements(tree)
+    for item, after in zip(body, [*body[1:], None], strict=True):
+        if item.lineno == node.lineno and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            return prose(str(after.value.value))
+    return ""
+
+
+def _statements(tree: ast.Module) -> list[ast.stmt]:
+    return [inner for node in tree.body for inner in (node.body if isinstance(node, ast.If) else [node])]
+
+
+def locate(file: Path, name: str) -> tuple[Path, Definition]:
+    """Find where a name is defined, through the modules that import it: the file, and the definition there."""
+    tree = ast.parse(file.read_text())
+    for node in _statements(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return node, "", ""
+            return file, node
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
             assert isinstance(node, ast.Assign | ast.AnnAssign)
-            known = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-            text = prose(str(after.value.value)) if known else ""  # type: ignore[union-attr]
-            return node, text, ast.get_source_segment(whole, node) or ""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            for alias in node.names:
+            return file, node
+    for imports in ast.walk(tree):
+        if isinstance(imports, ast.ImportFrom) and imports.level:
+            for alias in imports.names:
                 if (alias.asname or alias.name) == name:
-                    return _definition(_source(file, node, alias.name), alias.name)
+                    return locate(_source(file, imports, alias.name), alias.name)
     raise SystemExit(f"{file}: {name} is not defined")
 
 

@@ -29,6 +29,37 @@ def test_the_generated_pages_are_up_to_date() -> None:
     assert done.returncode == 0, done.stderr
 
 
+BEFORE = "VERSION 1.0\nllmbx.api.plural(n: int, word: str) -> str\nllmbx.api.Span.low: float\n"
+
+
+def test_a_vanished_or_changed_line_of_the_surface_is_named(surface: types.ModuleType) -> None:
+    now = BEFORE.replace("word: str", "word: str, many: str").replace("llmbx.api.Span.low: float\n", "")
+    message = surface.broken(BEFORE, now)
+    assert "llmbx.api.plural(n: int, word: str) -> str" in message
+    assert "llmbx.api.Span.low: float" in message
+    assert "increase the major version in llmbx.hookspecs.VERSION" in message
+
+
+def test_the_surface_may_grow_and_change_with_the_major_version(surface: types.ModuleType) -> None:
+    assert surface.broken(BEFORE, f"{BEFORE}llmbx.api.Span.high: float\n") == ""
+    assert surface.broken(BEFORE, "VERSION 2.0\n") == ""
+    assert surface.broken(BEFORE, "VERSION 1.1\n") != ""
+
+
+def test_the_surface_has_signatures_fields_and_hooks(surface: types.ModuleType) -> None:
+    lines = (ROOT / "docs/surface.txt").read_text().splitlines()
+    assert lines[0] == f"VERSION {hookspecs.VERSION[0]}.{hookspecs.VERSION[1]}"
+    assert "llmbx.api.Step.loss: float | None = None" in lines
+    assert "llmbx.api.Launcher.cancel(self, job: Job, run_dir: Path) -> None @abstractmethod" in lines
+    assert "llmbx.hookspecs.prepare_image(spec: RunSpec) -> ImageRequest | None @hookspec(firstresult=True)" in lines
+
+
+@pytest.fixture
+def surface(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    return importlib.import_module("surface")
+
+
 @pytest.mark.parametrize("name", HOOKS)
 def test_every_hook_says_when_what_and_how(name: str) -> None:
     text = inspect.getdoc(getattr(hookspecs, name)) or ""

@@ -55,7 +55,7 @@ class Stream(Protocol):
 
 
 class TarMember(Value, frozen=True):
-    """One regular file of a tar file: its path, size in bytes, and the offset of its content."""
+    """One regular file of a tar file: its `path`, its `size` in bytes, and the `offset` of its content."""
 
     path: str
     size: int

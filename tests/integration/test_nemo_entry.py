@@ -20,7 +20,8 @@ import llmbx_nemo
 from llmbx.catalog.scales import scales
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
-from llmbx.model import Image, RunSpec, layers
+from llmbx.model import Image, RunSpec
+from llmbx.model.layers import Term
 from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx_nemo.launch import launch, request
@@ -224,13 +225,13 @@ def test_flops_of_layers_are_the_operations_that_torch_counts(nemo_python: str) 
     assert done.returncode == 0, done.stderr
     counted = json.loads(done.stdout)
     terms = [
-        layers.attention(64, 32, 4, 2, 10),
-        layers.latent_attention(64, 32, 4, kv_rank=12, q_rank=20, key_width=8, rope_width=4, value_width=6),
-        layers.mlp(64, 32, 48, name="gated mlp"),
-        layers.mlp(64, 32, 48, gated=False, name="plain mlp"),
-        layers.mixture(64, 32, 24, 8, 2, shared_width=48),
-        layers.convolution(16, 16, 3, 32),
-        layers.logits(64, 32, 96),
+        Term.attention(64, 32, 4, 2, 10),
+        Term.latent_attention(64, 32, 4, kv_rank=12, q_rank=20, key_width=8, rope_width=4, value_width=6),
+        Term.mlp(64, 32, 48, name="gated mlp"),
+        Term.mlp(64, 32, 48, gated=False, name="plain mlp"),
+        Term.mixture(64, 32, 24, 8, 2, shared_width=48),
+        Term.convolution(16, 16, 3, 32),
+        Term.logits(64, 32, 96),
     ]
     assert {term.name: {"flops": term.full, "parameters": term.parameters} for term in terms} == counted
 

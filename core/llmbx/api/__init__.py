@@ -2,7 +2,7 @@
 
 This module has what frameworks, profilers, runtimes and launchers need. `llmbx.api.verbs` has what a plugin needs in
 addition if it adds commands or reads the records of runs. Names are imported on first use, so that importing these
-modules is fast. For a module in the list (`stats`, `script` …) all functions without a leading underscore are public.
+modules is fast.
 
 `VERSION` is the version of the API, (major, minor). A plugin states the version that it was made for as
 `LLMBX_API = (1, 0)` in the module that its entry point names. The minor version is increased when something is added;
@@ -18,15 +18,20 @@ from ..lazy import lazy
 
 if TYPE_CHECKING:
     from .. import __version__ as __version__
-    from .. import archives as archives
     from .. import hookimpl as hookimpl
-    from .. import secrets as secrets
-    from .. import suggestions as suggestions
-    from .. import toml_file as toml_file
-    from ..catalog import configuration as configuration
-    from ..catalog import environments as environments
-    from ..catalog import hardware as hardware
+    from ..archives import TarMember as TarMember
+    from ..archives import package_problem as package_problem
+    from ..archives import path_problem as path_problem
+    from ..archives import tar_members as tar_members
+    from ..catalog.configuration import configuration_key as configuration_key
+    from ..catalog.environments import load_environment as load_environment
     from ..catalog.environments import needed as needed
+    from ..catalog.environments import pins as pinned_versions
+    from ..catalog.environments import read_environment as read_environment
+    from ..catalog.environments import this_platform as this_platform
+    from ..catalog.hardware import GpuType as GpuType
+    from ..catalog.hardware import how_to_set_peak as how_to_set_peak
+    from ..catalog.hardware import peak as peak_of
     from ..catalog.workloads import load_workload as load_workload
     from ..catalog.workloads import load_workloads as load_workloads
     from ..clock import TOLERANCE_S as CLOCK_TOLERANCE_S
@@ -37,48 +42,49 @@ if TYPE_CHECKING:
     from ..config.plugin_settings import settings_of as settings_of
     from ..errors import InfraError as InfraError
     from ..errors import LlmbxError as LlmbxError
-    from ..errors import PluginError as PluginError
     from ..errors import UsageError as UsageError
     from ..errors import did_you_mean as did_you_mean
     from ..files import disk_errors as disk_errors
     from ..files import free_bytes as free_bytes
     from ..files import write_atomic as write_atomic
     from ..hookspecs import VERSION as VERSION
-    from ..launchers import detached as detached
-    from ..launchers import exits as exits
-    from ..launchers import nodes as nodes
-    from ..launchers import payload as payload
-    from ..launchers import processes as processes
-    from ..launchers import script as script
-    from ..launchers.base import LOCAL as LOCAL
     from ..launchers.base import Launcher as Launcher
     from ..launchers.base import Unreachable as Unreachable
-    from ..launchers.shim import phase_ranks as phase_ranks
-    from ..logs import printed as printed
+    from ..launchers.exits import Exit as Exit
+    from ..launchers.nodes import names as host_names
+    from ..launchers.nodes import read_nodes as read_nodes
+    from ..launchers.nodes import shared_facts as shared_facts
+    from ..launchers.payload import payload_files as payload_files
     from ..logs.line import Line as Line
     from ..logs.lines import CUT as CUT
-    from ..logs.lines import LIMIT as LIMIT
     from ..logs.lines import LineReader as LineReader
     from ..logs.lines import split_label as split_label
     from ..logs.parser import LogFormat as LogFormat
     from ..logs.parser import LogParser as LogParser
     from ..logs.parser import Record as LogRecord
-    from ..logs.restarts import FELL_TO as FELL_TO
-    from ..logs.restarts import RESTARTED as RESTARTED
+    from ..logs.printed import real as read_real
+    from ..logs.printed import rounded as rounded_range
+    from ..logs.printed import whole as read_whole
     from ..logs.restarts import Attempts as Attempts
-    from ..logs.signatures import FINISHED as FINISHED
     from ..logs.signatures import Signatures as Signatures
-    from ..measure import formulas as formulas
-    from ..measure import stats as stats
+    from ..measure.formulas import days_per_1t_tokens as compute_days_per_1t_tokens
+    from ..measure.formulas import mfu as compute_mfu
+    from ..measure.formulas import tflops_per_gpu as compute_tflops_per_gpu
+    from ..measure.formulas import tokens_per_s as compute_tokens_per_s
     from ..measure.judge import Judge as Judge
     from ..measure.judge import ReferenceVerdict as ReferenceVerdict
+    from ..measure.stats import coefficient_of_variation as coefficient_of_variation
+    from ..measure.stats import deviation as deviation_of
+    from ..measure.stats import mean as mean_of
+    from ..measure.stats import median as median_of
+    from ..measure.stats import sample_std as sample_std
+    from ..measure.stats import summary as summary_of
     from ..measure.training import all_steps_skipped as all_steps_skipped
     from ..measure.training import finite as finite
     from ..measure.training import last_gradient_not_finite as last_gradient_not_finite
     from ..measure.training import loss_not_finite as loss_not_finite
     from ..measure.window import choose as choose_window
     from ..model import JOB_NAME as JOB_NAME
-    from ..model import PREFLIGHT as PREFLIGHT
     from ..model import Answer as Answer
     from ..model import Arrival as Arrival
     from ..model import Axis as Axis
@@ -86,13 +92,10 @@ if TYPE_CHECKING:
     from ..model import Capture as Capture
     from ..model import Chart as Chart
     from ..model import Check as Check
-    from ..model import CheckpointSpec as CheckpointSpec
     from ..model import Column as Column
     from ..model import ComparisonOutcome as ComparisonOutcome
     from ..model import ConfigurationProgram as ConfigurationProgram
-    from ..model import Conflict as Conflict
     from ..model import Convention as Convention
-    from ..model import Damage as Damage
     from ..model import Environment as Environment
     from ..model import Event as Event
     from ..model import Evidence as Evidence
@@ -101,12 +104,10 @@ if TYPE_CHECKING:
     from ..model import ExpectedConfiguration as ExpectedConfiguration
     from ..model import Fact as Fact
     from ..model import Figure as Figure
-    from ..model import Figures as Figures
     from ..model import Finding as Finding
     from ..model import Flops as Flops
     from ..model import Image as Image
     from ..model import ImageRequest as ImageRequest
-    from ..model import ImageSource as ImageSource
     from ..model import Job as Job
     from ..model import JobStatus as JobStatus
     from ..model import Launch as Launch
@@ -119,7 +120,6 @@ if TYPE_CHECKING:
     from ..model import Obstacle as Obstacle
     from ..model import Option as Option
     from ..model import Parallelism as Parallelism
-    from ..model import Peak as Peak
     from ..model import Permitted as Permitted
     from ..model import Phase as Phase
     from ..model import Point as Point
@@ -141,40 +141,215 @@ if TYPE_CHECKING:
     from ..model import Section as Section
     from ..model import Series as Series
     from ..model import Settings as Settings
-    from ..model import SinceBoot as SinceBoot
-    from ..model import Size as Size
     from ..model import Source as Source
     from ..model import SourceRecord as SourceRecord
     from ..model import Span as Span
     from ..model import Stability as Stability
     from ..model import Step as Step
     from ..model import Table as Table
-    from ..model import TraceSpec as TraceSpec
     from ..model import Value as Value
     from ..model import Workload as Workload
     from ..model import Wrapping as Wrapping
-    from ..model import layers as layers
-    from ..model import layerwise as layerwise
-    from ..model.evidence import MEASURE as MEASURE
-    from ..model.flops import Term as Term
-    from ..model.flops import transformer as transformer
+    from ..model.layers import Term as Term
+    from ..model.layerwise import flops as layerwise_flops
+    from ..model.layerwise import terms as layer_terms
+    from ..model.packages import normal_name as normal_package_name
+    from ..model.packages import split_file as split_file
+    from ..model.packages import split_pin as split_pin
     from ..model.result import Stable as Stable
     from ..model.section import is_number as is_number
     from ..phrases import format_bytes as format_bytes
     from ..phrases import listed as listed
     from ..phrases import plural as plural
     from ..plugins.lazy_hooks import lazy_hooks as lazy_hooks
-    from ..resolve import ranks as ranks
+    from ..resolve.ranks import numbers as rank_numbers
+    from ..resolve.ranks import spell as spell_ranks
     from ..resolve.rules import emulated_bf16 as emulated_bf16
     from ..run_files import RunFile as RunFile
     from ..run_files import RunFolder as RunFolder
-    from ..runtimes import children as children
-    from ..runtimes import container_env as container_env
-    from ..runtimes import locks as locks
     from ..runtimes.base import Offer as Offer
     from ..runtimes.base import Progress as Progress
     from ..runtimes.base import Runtime as Runtime
-    from ..runtimes.select import AUTO as AUTO
+    from ..runtimes.children import end_leftovers as end_leftovers
+    from ..runtimes.children import follow as follow_process
+    from ..runtimes.locks import held as file_lock
+    from ..secrets import forget as forget_secrets
+    from ..secrets import known as known_secrets
+    from ..suggestions import divisors as divisors
+    from ..suggestions import either as either_value
+    from ..suggestions import multiples_around as multiples_around
+    from ..toml_file import NOT_JSON as NOT_JSON
+    from ..toml_file import convert as convert_toml
+    from ..toml_file import parse_toml as parse_toml
+    from ..toml_file import read_toml as read_toml
 
+PLACES = {
+    "__version__": "",
+    "hookimpl": "",
+    "TarMember": "archives",
+    "package_problem": "archives",
+    "path_problem": "archives",
+    "tar_members": "archives",
+    "configuration_key": "catalog.configuration",
+    "load_environment": "catalog.environments",
+    "needed": "catalog.environments",
+    "pinned_versions": "catalog.environments:pins",
+    "read_environment": "catalog.environments",
+    "this_platform": "catalog.environments",
+    "GpuType": "catalog.hardware",
+    "how_to_set_peak": "catalog.hardware",
+    "peak_of": "catalog.hardware:peak",
+    "load_workload": "catalog.workloads",
+    "load_workloads": "catalog.workloads",
+    "CLOCK_TOLERANCE_S": "clock:TOLERANCE_S",
+    "convert": "codec",
+    "decode": "codec",
+    "decoder": "codec",
+    "Layer": "config.plugin_settings",
+    "settings_of": "config.plugin_settings",
+    "InfraError": "errors",
+    "LlmbxError": "errors",
+    "UsageError": "errors",
+    "did_you_mean": "errors",
+    "disk_errors": "files",
+    "free_bytes": "files",
+    "write_atomic": "files",
+    "VERSION": "hookspecs",
+    "Launcher": "launchers.base",
+    "Unreachable": "launchers.base",
+    "Exit": "launchers.exits",
+    "host_names": "launchers.nodes:names",
+    "read_nodes": "launchers.nodes",
+    "shared_facts": "launchers.nodes",
+    "payload_files": "launchers.payload",
+    "Line": "logs.line",
+    "CUT": "logs.lines",
+    "LineReader": "logs.lines",
+    "split_label": "logs.lines",
+    "LogFormat": "logs.parser",
+    "LogParser": "logs.parser",
+    "LogRecord": "logs.parser:Record",
+    "read_real": "logs.printed:real",
+    "rounded_range": "logs.printed:rounded",
+    "read_whole": "logs.printed:whole",
+    "Attempts": "logs.restarts",
+    "Signatures": "logs.signatures",
+    "compute_days_per_1t_tokens": "measure.formulas:days_per_1t_tokens",
+    "compute_mfu": "measure.formulas:mfu",
+    "compute_tflops_per_gpu": "measure.formulas:tflops_per_gpu",
+    "compute_tokens_per_s": "measure.formulas:tokens_per_s",
+    "Judge": "measure.judge",
+    "ReferenceVerdict": "measure.judge",
+    "coefficient_of_variation": "measure.stats",
+    "deviation_of": "measure.stats:deviation",
+    "mean_of": "measure.stats:mean",
+    "median_of": "measure.stats:median",
+    "sample_std": "measure.stats",
+    "summary_of": "measure.stats:summary",
+    "all_steps_skipped": "measure.training",
+    "finite": "measure.training",
+    "last_gradient_not_finite": "measure.training",
+    "loss_not_finite": "measure.training",
+    "choose_window": "measure.window:choose",
+    "Answer": "model",
+    "Arrival": "model",
+    "Axis": "model",
+    "Bounds": "model",
+    "Capture": "model",
+    "Chart": "model",
+    "Check": "model",
+    "Column": "model",
+    "ComparisonOutcome": "model",
+    "ConfigurationProgram": "model",
+    "Convention": "model",
+    "Environment": "model",
+    "Event": "model",
+    "Evidence": "model",
+    "Example": "model",
+    "Expected": "model",
+    "ExpectedConfiguration": "model",
+    "Fact": "model",
+    "Figure": "model",
+    "Finding": "model",
+    "Flops": "model",
+    "Image": "model",
+    "ImageRequest": "model",
+    "JOB_NAME": "model",
+    "Job": "model",
+    "JobStatus": "model",
+    "Launch": "model",
+    "Measure": "model",
+    "ModelShape": "model",
+    "Mount": "model",
+    "Natural": "model",
+    "Node": "model",
+    "NotPossible": "model",
+    "Obstacle": "model",
+    "Option": "model",
+    "Parallelism": "model",
+    "Permitted": "model",
+    "Phase": "model",
+    "Point": "model",
+    "Positive": "model",
+    "Prefix": "model",
+    "Prints": "model",
+    "ProfileSpec": "model",
+    "Profiler": "model",
+    "Proposal": "model",
+    "Recipe": "model",
+    "Reference": "model",
+    "Result": "model",
+    "Row": "model",
+    "Rule": "model",
+    "RunGroup": "model",
+    "RunSpec": "model",
+    "Scalar": "model",
+    "Seconds": "model",
+    "Section": "model",
+    "Series": "model",
+    "Settings": "model",
+    "Source": "model",
+    "SourceRecord": "model",
+    "Span": "model",
+    "Stability": "model",
+    "Step": "model",
+    "Table": "model",
+    "Value": "model",
+    "Workload": "model",
+    "Wrapping": "model",
+    "Term": "model.layers",
+    "layerwise_flops": "model.layerwise:flops",
+    "layer_terms": "model.layerwise:terms",
+    "normal_package_name": "model.packages:normal_name",
+    "split_file": "model.packages",
+    "split_pin": "model.packages",
+    "Stable": "model.result",
+    "is_number": "model.section",
+    "format_bytes": "phrases",
+    "listed": "phrases",
+    "plural": "phrases",
+    "lazy_hooks": "plugins.lazy_hooks",
+    "rank_numbers": "resolve.ranks:numbers",
+    "spell_ranks": "resolve.ranks:spell",
+    "emulated_bf16": "resolve.rules",
+    "RunFile": "run_files",
+    "RunFolder": "run_files",
+    "Offer": "runtimes.base",
+    "Progress": "runtimes.base",
+    "Runtime": "runtimes.base",
+    "end_leftovers": "runtimes.children",
+    "follow_process": "runtimes.children:follow",
+    "file_lock": "runtimes.locks:held",
+    "forget_secrets": "secrets:forget",
+    "known_secrets": "secrets:known",
+    "divisors": "suggestions",
+    "either_value": "suggestions:either",
+    "multiples_around": "suggestions",
+    "NOT_JSON": "toml_file",
+    "convert_toml": "toml_file:convert",
+    "parse_toml": "toml_file",
+    "read_toml": "toml_file",
+}
+"""Name -> its module in llmbx, with its name there if that differs. The imports above are for type checkers."""
 
-__getattr__, __dir__ = lazy(__name__, __file__)
+__getattr__, __dir__ = lazy(__name__, PLACES)

@@ -44,7 +44,6 @@ an earlier step installs what a source archive needs (usually setuptools).
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -52,10 +51,9 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from ..errors import UsageError, did_you_mean
 from ..model import Environment, ImageRequest, RunSpec
+from ..model.packages import SUFFIX, normal_name, split_file, split_pin
 from ..toml_file import read_toml
 
 if TYPE_CHECKING:
@@ -65,7 +63,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _PYTHON = re.compile(r"3\.\d+")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _PLATFORM = re.compile(r"linux-(?:x86_64|aarch64)")
-_SUFFIX = re.compile(r"\.(?:whl|tar\.gz|zip)$")
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[\w,. -]*\])?==([A-Za-z0-9.!+_-]+)")
 
 
@@ -127,32 +124,9 @@ def needed(spec: RunSpec, package: str) -> ImageRequest:
     )
 
 
-def lock_digest(environment: Environment) -> str:
-    """sha256 (hex) of everything that determines the installed packages; the sizes are not included."""
-    e = environment
-    base = [lock_digest(e.base)] if e.base else []
-    files = [sorted(e.files.items()), sorted(e.variant_packages.items())] if e.files or e.variant_packages else []
-    builds = [sorted(e.build_env.items())] if e.build_env else []
-    return hashlib.sha256(
-        msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check, *base, *files, *builds])
-    ).hexdigest()
-
-
 def pins(environment: Environment) -> dict[str, str]:
     """Version by normalized package name, for every requirement in the lock."""
     return dict(split_pin(requirement) for step in environment.steps for requirement in step)
-
-
-def split_pin(requirement: str) -> tuple[str, str]:
-    """Normalized name and version of an exact requirement such as `torch==2.13.0`."""
-    name, version = requirement.split("==", 1)
-    return normal_name(name.split("[")[0]), version
-
-
-def files_of(environment: Environment, requirement: str) -> dict[str, str]:
-    """The digest by name of the files that the lock accepts for an exact requirement; empty if it has none."""
-    pin = split_pin(requirement)
-    return {name: digest for name, digest in environment.files.items() if split_file(name) == pin}
 
 
 def unverified(environment: Environment) -> str | None:
@@ -160,18 +134,6 @@ def unverified(environment: Environment) -> str | None:
     if any(environment.steps) and not environment.files:
         return environment.name
     return unverified(environment.base) if environment.base else None
-
-
-def split_file(name: str) -> tuple[str, str]:
-    """Normalized name and version of a package, from the name of its wheel or source archive (PyPA's formats)."""
-    bare = _SUFFIX.sub("", name)
-    package, _, version = bare.partition("-") if name.endswith(".whl") else bare.rpartition("-")
-    return normal_name(package), version.partition("-")[0]
-
-
-def normal_name(name: str) -> str:
-    """Normalized name of a package (PEP 503): lower case, with each run of `-_.` replaced by one dash."""
-    return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
 def _problem(environment: Environment) -> str | None:
@@ -215,7 +177,7 @@ def _files_problem(files: Mapping[str, str], requirements: Sequence[str]) -> str
     covered = {split_file(name) for name in files}
     wanted = {split_pin(requirement): requirement for requirement in requirements}
     for name, digest in files.items():
-        if not _SUFFIX.search(name):
+        if not SUFFIX.search(name):
             return f"files: '{name}' is neither a wheel nor a source archive (.whl, .tar.gz, .zip)"
         if not _DIGEST.fullmatch(digest):
             return f"files: the digest of '{name}' must be sha256: and 64 hexadecimal digits"

@@ -22,7 +22,7 @@ ANSWER_S = 15.0
 
 
 class GpuType(Value, frozen=True):
-    """One GPU type.
+    """A GPU type with its `name`, `title`, `memory_gb` (10^9 bytes) and `peaks` by dtype.
 
     `gpus_per_node` is None if the size of a node is not fixed; `nvlink_domain_nodes` is the number of nodes that NVLink
     connects, None without NVLink between nodes; `match` holds regular expressions for product names. The
@@ -36,6 +36,16 @@ class GpuType(Value, frozen=True):
     nvlink_domain_nodes: int | None = None
     match: tuple[str, ...] = ()
     peaks: dict[str, Peak] = {}
+
+    @staticmethod
+    def builtin() -> dict[str, GpuType]:
+        """Return the GPU types that llmbx has, by name."""
+        return builtin()
+
+    @staticmethod
+    def extend(tables: Mapping[str, Mapping[str, Any]], where: str = "llmbx.toml") -> dict[str, GpuType]:
+        """Return those of llmbx with what `tables` add or change. Raises `UsageError`, which names `where`."""
+        return extend(tables, where)
 
 
 class GpuTable(Value, frozen=True):

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InfraError
-from ..model import Finding, Job, JobStatus, Launch, Proposal, RunSpec, Wrapping
+from ..model import Finding, Job, JobStatus, Launch, Phase, Proposal, RunSpec, Wrapping, run_folder
+from . import detached, exits, processes
+from . import script as scripts
 
 LOCAL = "local"
 """The launcher that is part of core: its ranks run on this machine."""
@@ -152,6 +154,121 @@ class Launcher(ABC):
         `llmbx init` asks it only if it is available. Raises `InfraError` if the scheduler does not answer.
         """
         return None
+
+    @staticmethod
+    def start_script(
+        script: Path, output: Path, run_dir: Path, environ: Mapping[str, str] | None = None, *, attended: bool = False
+    ) -> str:
+        """Start the script as a process of this machine, which outlives this one; return its job id.
+
+        With `attended` it ends with this process until `release_script` is called. Raises `InfraError` if it cannot be
+        started, `UsageError` for an invalid value of `LLMBX_STOP_GRACE_S`.
+        """
+        return detached.start(script, output, run_dir, environ, attended=attended)
+
+    @staticmethod
+    def script_status(process: str, run_dir: Path, started: float) -> JobStatus:
+        """Return the status of a script of this machine: from exit.json if it exists, else from its processes."""
+        return detached.status(process, run_dir, started)
+
+    @staticmethod
+    def stop_script(process: str, run_dir: Path) -> None:
+        """Stop a script of this machine; kill what is left after the grace period. Raises `InfraError` elsewhere."""
+        detached.stop(process, run_dir)
+
+    @staticmethod
+    def dump_script_stacks(process: str, run_dir: Path) -> None:
+        """Make a script of this machine send SIGUSR1 to its ranks. Raises `InfraError` on another host."""
+        detached.dump_stacks(process, run_dir)
+
+    @staticmethod
+    def release_script(process: str) -> None:
+        """Let an attended script of this machine continue when this process ends."""
+        detached.release(process)
+
+    @staticmethod
+    def recall_script(pid: int, host: str, run_dir: Path) -> str:
+        """Return the job id of a script that another process started: `pid` on `host`, as printed by the script."""
+        return processes.recall(pid, host, run_dir)
+
+    @staticmethod
+    def find_script(run_dir: Path) -> str | None:
+        """Return the job id of the script of a run folder, also if it has ended; None if it did not start here."""
+        return processes.search(run_dir, scripts.SCRIPT) or (processes.ENDED if exits.read_exit(run_dir) else None)
+
+    @staticmethod
+    def read_start(run_dir: Path, spec: RunSpec) -> exits.Start | None:
+        """Read the latest start line in the script's output; None if it has not started."""
+        return exits.read_start(run_dir, spec)
+
+    @staticmethod
+    def log_name(spec: RunSpec) -> str:
+        """Return the name of the main log in the run folder: what the ranks print."""
+        return run_folder.log_name(spec)
+
+    @staticmethod
+    def batch_name(spec: RunSpec) -> str:
+        """Return the name of the file in the run folder that gets the output of the script itself."""
+        return run_folder.batch_name(spec)
+
+    @staticmethod
+    def command_line(words: Sequence[str]) -> str:
+        """Return one command of bash over several lines, with the script's `job_name` in place of `JOB_NAME`."""
+        return scripts.folded([scripts.quoted(word) for word in words])
+
+    @staticmethod
+    def forget_ranks() -> str:
+        """Return the line that unsets the rank variables, for a rank that itself starts a run."""
+        return scripts.forget_ranks()
+
+    @staticmethod
+    def forget_exit(run_dir: Path) -> None:
+        """Remove an earlier `exit.json`, so that it is not taken for the next job's."""
+        exits.forget_exit(run_dir)
+
+    @staticmethod
+    def check_launch(launch: Launch, wrappings: Sequence[Wrapping]) -> None:
+        """Raise `UsageError` for a launch that no script can express."""
+        scripts.check_launch(launch, wrappings)
+
+    @staticmethod
+    def shell_source(name: str, package: str = __package__) -> str:
+        """Return a constant part of the scripts (`common.sh`), from the folder `shell` of `package`."""
+        return scripts.shell(name, package)
+
+    @staticmethod
+    def script_head(title: str, run_dir: Path, spec: RunSpec, job_id: str, output: str = "") -> str:
+        """Return the first lines after the interpreter and the scheduler's options; `job_id` is a shell word.
+
+        A script that is written in advance continues as a copy of itself in a new folder; `output` is the file there
+        that gets the output of the copy (empty: it stays where it is).
+        """
+        return scripts.head(title, run_dir, spec, job_id, output)
+
+    @staticmethod
+    def is_written_in_advance(run_dir: Path) -> bool:
+        """Whether `run_dir` is the folder of a script that is written in advance, without a timestamp."""
+        return scripts.planned(run_dir)
+
+    @staticmethod
+    def rank_function(spec: RunSpec, phase: Phase, wrapping: Wrapping, start: Sequence[str] = ()) -> str:
+        """Return the bash function that runs one rank of the phase or, with the command `start`, all ranks."""
+        return scripts.rank_function(spec, phase, wrapping, start)
+
+    @staticmethod
+    def launch_files(launch: Launch) -> str:
+        """Return the lines with which the script writes the launch's files and the rank shims."""
+        return scripts.files(launch)
+
+    @staticmethod
+    def setup_lines(spec: RunSpec) -> list[str]:
+        """Return the user's setup lines, run as in a login shell, where unset variables are not an error."""
+        return scripts.setup(spec)
+
+    @staticmethod
+    def script_phases(launch: Launch) -> str:
+        """Return the phases in order, each with its checks; a phase starts when `run` of the previous one returned."""
+        return scripts.phases(launch)
 
 
 def absent(reason: str | None) -> Finding | None:

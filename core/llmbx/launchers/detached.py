@@ -14,7 +14,7 @@ from ..errors import InfraError, UsageError
 from ..model import JobStatus
 from ..run_files import RunFolder
 from . import processes
-from .exits import exit_status, read_exit
+from .exits import read_exit
 from .supervisor import COMMAND, ORPHANED
 
 STOP_GRACE = "LLMBX_STOP_GRACE_S"
@@ -119,7 +119,7 @@ def status(process: str, run_dir: Path, started: float) -> JobStatus:
     """Return the script's status: from exit.json if it exists, else from its processes that are alive."""
     end = read_exit(run_dir)
     if end is not None:
-        return exit_status(end)
+        return end.status()
     found = processes.look(process, run_dir)
     if found.elsewhere:
         return JobStatus(state="running", reason=f"runs on {found.elsewhere}", started=started)
@@ -127,7 +127,7 @@ def status(process: str, run_dir: Path, started: float) -> JobStatus:
         return JobStatus(state="running", started=started)
     end = read_exit(run_dir)  # it may have been written since
     if end is not None:
-        return exit_status(end)
+        return end.status()
     if found.others:
         reason = f"its script was killed, but {len(found.others)} of its processes are still running"
         return JobStatus(state="running", reason=reason, started=started)

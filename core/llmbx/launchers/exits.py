@@ -31,7 +31,10 @@ class PhaseTime(msgspec.Struct, frozen=True):
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """The content of `exit.json`; epoch seconds. `since_boot` are start and end by a clock that is never set.
+    """The content of `exit.json`: `exit_code`, `job_id` and `host` of the script.
+
+    It `started` and `ended` at these epoch seconds, `since_boot` has both by a clock that is never set. `phases` are
+    those that succeeded or were skipped.
 
     `phase`, `rank` and `node` are those that failed first. `signal` is the signal that stopped the script from outside
     (TERM, INT, HUP), `reason` why it stopped by itself, `oom_kills` the number of processes that the kernel of `host`
@@ -56,6 +59,26 @@ class Exit(msgspec.Struct, frozen=True):
     def out_of_memory(self) -> bool:
         """Whether the first failed rank was probably killed by the kernel because of memory."""
         return self.exit_code == 128 + signal.SIGKILL and bool(self.oom_kills)
+
+    @staticmethod
+    def read(run_dir: Path) -> Exit | None:
+        """Read `exit.json`; None if it does not exist or cannot be read (for example after a full disk)."""
+        return read_exit(run_dir)
+
+    def status(self) -> JobStatus:
+        """Return the status of the job whose script wrote it."""
+        return JobStatus(
+            state="ended",
+            exit_code=self.exit_code,
+            reason=_reason(self),
+            rank=self.rank,
+            node=self.node,
+            phase=self.phase,
+            started=self.started,
+            ended=self.ended,
+            since_boot=self.since_boot,
+            verdict="cancelled" if self.signal else "out_of_memory" if self.out_of_memory else None,
+        )
 
 
 def read_exit(run_dir: Path) -> Exit | None:
@@ -101,22 +124,6 @@ def read_starts(output: RunFile) -> list[Start]:
 def forget_exit(run_dir: Path) -> None:
     """Remove an earlier `exit.json`, so that it is not taken for the next job's."""
     RunFolder(path=run_dir).remove(EXIT)
-
-
-def exit_status(end: Exit) -> JobStatus:
-    """Return the status of a job whose script wrote `exit.json`."""
-    return JobStatus(
-        state="ended",
-        exit_code=end.exit_code,
-        reason=_reason(end),
-        rank=end.rank,
-        node=end.node,
-        phase=end.phase,
-        started=end.started,
-        ended=end.ended,
-        since_boot=end.since_boot,
-        verdict="cancelled" if end.signal else "out_of_memory" if end.out_of_memory else None,
-    )
 
 
 def _reason(end: Exit) -> str:

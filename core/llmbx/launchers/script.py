@@ -16,7 +16,7 @@ from ..model.run_folder import batch_name as batch_name  # for authors of launch
 from ..model.run_folder import log_name as log_name
 from ..secrets import is_secret
 from . import nodes
-from .shim import phase_ranks, render_shim, shim_name
+from .shim import render_shim, shim_name
 
 SCRIPT = "run.sh"
 """The script itself, in the run folder."""
@@ -185,7 +185,7 @@ def function_name(phase: Phase) -> str:
 
 def phases(launch: Launch) -> str:
     """Return the phases in order, each with its checks; a phase starts when `run` of the previous one has returned."""
-    return "\n\n".join([*(_phase(phase, phase_ranks(phase, launch)) for phase in launch.phases), "finish 0"])
+    return "\n\n".join([*(_phase(phase, launch.ranks_of(phase)) for phase in launch.phases), "finish 0"])
 
 
 def _phase(phase: Phase, ranks: int) -> str:

@@ -68,16 +68,11 @@ def shim_name(phase: Phase) -> str:
 def render_shim(phase: Phase, launch: Launch) -> str:
     """Render the shim of one phase. Raises `UsageError` for a rank selector that does not match the phase."""
     lines = [_HEAD.format(role=phase.role), _RANK, _EXPORT, _NODE, f"set -- {shlex.join(phase.argv)}\n"]
-    world = phase_ranks(phase, launch)
+    world = launch.ranks_of(phase)
     lines += [_prefix(prefix, world) for prefix in reversed(phase.prefixes)]
     if launch.ranks_per_numa_node:
         lines.append(_NUMA.replace("RANKS", str(launch.ranks_per_numa_node)))
     return "".join([*lines, 'exec "$@"\n'])
-
-
-def phase_ranks(phase: Phase, launch: Launch) -> int:
-    """Return the number of ranks of the phase."""
-    return launch.world_size if phase.ranks == "all" else 1
 
 
 def _prefix(prefix: Prefix, world: int) -> str:

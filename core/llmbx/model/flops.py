@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 from .base import Value
+from .layers import Term
 from .workload import Convention, ModelShape
-
-LayerKind = Literal["attention", "mlp", "moe", "ssm", "conv", "embedding", "logits", "other"]
-
-
-class Term(Value, frozen=True):
-    """What all layers of one kind cost: operations of one sample, forward and backward, and parameters."""
-
-    kind: LayerKind
-    """The kind of layer."""
-    name: str
-    """What distinguishes it from other terms of the model."""
-    full: float
-    """FLOPs of one sample with every pair of positions in the attention."""
-    causal: float
-    """FLOPs of one sample with half of the pairs."""
-    parameters: float
-    """Parameters, of all experts in a mixture of experts."""
-    layers: int = 1
-    """Number of layers of this kind."""
-    source: str = ""
-    """Where the formula is from, if it is more than counting matrix products."""
-    active: float | None = None
-    """Parameters that one token uses; None if it uses all."""
-    all_pairs: float | None = None
-    """FLOPs of one sample with all S x S pairs, also those outside of a window or chunk; None: the same as `full`."""
-
-    @property
-    def active_parameters(self) -> float:
-        """Parameters that one token uses: those of its experts only."""
-        return self.parameters if self.active is None else self.active
 
 
 class Flops(Value, frozen=True):
@@ -53,7 +23,7 @@ class Flops(Value, frozen=True):
     worked examples print them.
     """
     terms: tuple[Term, ...] = ()
-    """What each kind of layer costs, if the formula is a sum over layers (`llmbx.api.layers`)."""
+    """What each kind of layer costs, if the formula is a sum over layers (`Term`)."""
     all_pairs: float | None = None
     """FLOPs of a program that multiplies all S x S pairs in every layer and masks those outside of a window or chunk;
     None: the same as `full`. `llmbx plugins check` compares it with the operations of such a program.
@@ -63,27 +33,37 @@ class Flops(Value, frozen=True):
         """FLOPs under one convention."""
         return self.full if convention == "full" else self.causal
 
+    @staticmethod
+    def total(terms: Sequence[Term], formula: str) -> Flops:
+        """The FLOPs of one sample of a model of these terms. Raises `ValueError` if two terms have the same name."""
+        if len({term.name for term in terms}) < len(terms):
+            raise ValueError("two terms have the same name")
+        return Flops(
+            full=sum(term.full for term in terms), causal=sum(term.causal for term in terms), formula=formula,
+            terms=tuple(terms), all_pairs=_all_pairs(terms),
+        )  # fmt: skip
 
-def transformer(
-    model: ModelShape, formula: str, *, width: int | None = None, extra: Mapping[str, float] | None = None
-) -> Flops:
-    """FLOPs of one sample of a decoder by S(12Lh²(1+g/a+S/h) + 18Lfhk + 6Vh), under both conventions.
+    @staticmethod
+    def transformer(
+        model: ModelShape, formula: str, *, width: int | None = None, extra: Mapping[str, float] | None = None
+    ) -> Flops:
+        """FLOPs of one sample of a decoder by S(12Lh²(1+g/a+S/h) + 18Lfhk + 6Vh), under both conventions.
 
-    S tokens, L layers, hidden size h, g query groups, a heads, FFN width f, k experts per token, vocabulary V. The
-    `full` convention counts the S x S attention matrix (Llama 2 and older Llama 3.1 recipes), `causal` counts half of
-    it: S/2h instead of S/h (Grok-1 recipe). The formula assumes heads x head width = h, and a gated FFN (three
-    matrices) in every layer. `formula` is the name and version to report, `width` the FFN width if it differs from the
-    model's, `extra` further terms in FLOPs per token.
-    """
-    parts = {"attention": attention(model, "full"), "mlp": mlp(model, width), "embedding": embedding(model)}
-    parts |= extra or {}
-    rest = sum(parts.values()) - parts["attention"]
-    return Flops(
-        full=model.sequence_length * (parts["attention"] + rest),
-        causal=model.sequence_length * (attention(model, "causal") + rest),
-        formula=formula,
-        parts=parts,
-    )
+        S tokens, L layers, hidden size h, g query groups, a heads, FFN width f, k experts per token, vocabulary V. The
+        `full` convention counts the S x S attention matrix (Llama 2 and older Llama 3.1 recipes), `causal` counts half
+        of it: S/2h instead of S/h (Grok-1 recipe). The formula assumes heads x head width = h, and a gated FFN (three
+        matrices) in every layer. `formula` is the name and version to report, `width` the FFN width if it differs from
+        the model's, `extra` further terms in FLOPs per token.
+        """
+        parts = {"attention": attention(model, "full"), "mlp": mlp(model, width), "embedding": embedding(model)}
+        parts |= extra or {}
+        rest = sum(parts.values()) - parts["attention"]
+        return Flops(
+            full=model.sequence_length * (parts["attention"] + rest),
+            causal=model.sequence_length * (attention(model, "causal") + rest),
+            formula=formula,
+            parts=parts,
+        )
 
 
 def attention(model: ModelShape, convention: Convention) -> float:
@@ -101,3 +81,9 @@ def mlp(model: ModelShape, width: int | None = None) -> float:
 def embedding(model: ModelShape) -> float:
     """FLOPs of one token in the output embedding."""
     return 6.0 * model.vocab_size * model.hidden_size
+
+
+def _all_pairs(terms: Sequence[Term]) -> float | None:
+    if all(term.all_pairs is None for term in terms):
+        return None
+    return sum(term.full if term.all_pairs is None else term.all_pairs for term in terms)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
+import msgspec
+
 from .base import Value
+from .packages import split_file, split_pin
 
 
 class Environment(Value, frozen=True):
@@ -54,6 +58,20 @@ class Environment(Value, frozen=True):
     """Environment whose packages can be imported, too; packages of this environment replace those of the base. Only for
     `ConfigurationProgram`, because images are built from one environment.
     """
+
+    def files_of(self, requirement: str) -> dict[str, str]:
+        """Return the digest by name of the files that the lock accepts for an exact requirement; empty without any."""
+        pin = split_pin(requirement)
+        return {name: digest for name, digest in self.files.items() if split_file(name) == pin}
+
+    def lock_digest(self) -> str:
+        """Return the sha256 (hex) of everything that determines the installed packages; sizes are not included."""
+        base = [self.base.lock_digest()] if self.base else []
+        further = [sorted(self.files.items()), sorted(self.variant_packages.items())]
+        files = further if self.files or self.variant_packages else []
+        builds = [sorted(self.build_env.items())] if self.build_env else []
+        content = [self.name, self.steps, self.no_deps, self.variants, self.check, *base, *files, *builds]
+        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
 
 class ImageRequest(Value, frozen=True):

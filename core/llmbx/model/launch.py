@@ -107,6 +107,11 @@ class Mount(Value, frozen=True):
     `source` must then exist on every node.
     """
 
+    def joined(self, read_only: str = "ro") -> str:
+        """Return `source:target`, with `:ro` (or the tool's own word `read_only`) if it must not be written."""
+        text = f"{self.source}:{self.target or self.source}"
+        return f"{text}:{read_only}" if self.read_only else text
+
 
 class Launch(Value, frozen=True):
     """Everything a launcher needs to start a run."""
@@ -132,6 +137,10 @@ class Launch(Value, frozen=True):
     def world_size(self) -> int:
         """Total number of ranks."""
         return self.nodes * self.ranks_per_node
+
+    def ranks_of(self, phase: Phase) -> int:
+        """Return the number of ranks that run `phase`."""
+        return self.world_size if phase.ranks == "all" else 1
 
 
 class Wrapping(Value, frozen=True):

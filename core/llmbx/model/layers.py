@@ -9,118 +9,136 @@ Of the scores of attention, `full` counts every pair of positions that the mask'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Literal
 
-from .flops import Flops, LayerKind, Term
+from .base import Value
 
 TRAINING = 3
 """Operations of forward and backward pass, relative to those of the forward pass."""
 
-
-def attention(
-    tokens: int, hidden: int, heads: int, groups: int | None = None, head_width: int | None = None, *,
-    layers: int = 1, window: int | None = None, chunk: int | None = None, name: str = "attention",
-) -> Term:  # fmt: skip
-    """Attention with `heads` query heads and `groups` key and value heads (default: as many) of `head_width`.
-
-    With `window` a token sees that many positions up to its own; with `chunk` those of its own chunk.
-    """
-    width = head_width or hidden // heads
-    weights = hidden * width * (2 * heads + 2 * (groups or heads))
-    pairs = _pairs(tokens, window, chunk)
-    found = _term("attention", name, tokens * 2 * weights, 4 * heads * width, pairs, weights, layers)
-    outside = tokens**2 - pairs[0]
-    return found.replace(all_pairs=found.full + TRAINING * layers * 4 * heads * width * outside) if outside else found
+LayerKind = Literal["attention", "mlp", "moe", "ssm", "conv", "embedding", "logits", "other"]
 
 
-def latent_attention(
-    tokens: int, hidden: int, heads: int, *, kv_rank: int, q_rank: int | None = None, key_width: int, rope_width: int,
-    value_width: int, layers: int = 1, name: str = "latent attention",
-) -> Term:  # fmt: skip
-    """Multi-head latent attention: keys and values come from `kv_rank` numbers, queries from `q_rank` if it is set.
+class Term(Value, frozen=True):
+    """What all layers of one kind cost: operations of one sample, forward and backward, and parameters."""
 
-    A key has `key_width` numbers of its own and `rope_width` that all heads share. Source: DeepSeek-V2, section 2.1.
-    """
-    query = key_width + rope_width
-    weights = hidden * heads * query if q_rank is None else hidden * q_rank + q_rank * heads * query
-    weights += hidden * (kv_rank + rope_width) + kv_rank * heads * (key_width + value_width)
-    weights += heads * value_width * hidden
-    per_pair, pairs = 2 * heads * (query + value_width), _pairs(tokens, None, None)
-    return _term("attention", name, tokens * 2 * weights, per_pair, pairs, weights, layers, "DeepSeek-V2, section 2.1")
+    kind: LayerKind
+    """The kind of layer."""
+    name: str
+    """What distinguishes it from other terms of the model."""
+    full: float
+    """FLOPs of one sample with every pair of positions in the attention."""
+    causal: float
+    """FLOPs of one sample with half of the pairs."""
+    parameters: float
+    """Parameters, of all experts in a mixture of experts."""
+    layers: int = 1
+    """Number of layers of this kind."""
+    source: str = ""
+    """Where the formula is from, if it is more than counting matrix products."""
+    active: float | None = None
+    """Parameters that one token uses; None if it uses all."""
+    all_pairs: float | None = None
+    """FLOPs of one sample with all S x S pairs, also those outside of a window or chunk; None: the same as `full`."""
 
+    @property
+    def active_parameters(self) -> float:
+        """Parameters that one token uses: those of its experts only."""
+        return self.parameters if self.active is None else self.active
 
-def mlp(tokens: int, hidden: int, width: int, *, gated: bool = True, layers: int = 1, name: str = "mlp") -> Term:
-    """A feed-forward layer: three matrices if it is gated (SwiGLU, GeGLU), else two."""
-    weights = (3 if gated else 2) * hidden * width
-    return _term("mlp", name, tokens * 2 * weights, 0, (0, 0), weights, layers)
+    @staticmethod
+    def attention(
+        tokens: int, hidden: int, heads: int, groups: int | None = None, head_width: int | None = None, *,
+        layers: int = 1, window: int | None = None, chunk: int | None = None, name: str = "attention",
+    ) -> Term:  # fmt: skip
+        """Attention with `heads` query heads and `groups` key and value heads (default: as many) of `head_width`.
 
+        With `window` a token sees that many positions up to its own; with `chunk` those of its own chunk.
+        """
+        width = head_width or hidden // heads
+        weights = hidden * width * (2 * heads + 2 * (groups or heads))
+        pairs = _pairs(tokens, window, chunk)
+        found = _term("attention", name, tokens * 2 * weights, 4 * heads * width, pairs, weights, layers)
+        outside = tokens**2 - pairs[0]
+        return (
+            found.replace(all_pairs=found.full + TRAINING * layers * 4 * heads * width * outside) if outside else found
+        )
 
-def mixture(
-    tokens: int, hidden: int, width: int, experts: int, active: int, *, shared_width: int = 0, gated: bool = True,
-    router_width: int | None = None, layers: int = 1, name: str = "experts",
-) -> Term:  # fmt: skip
-    """Experts of this width, of which each token takes `active`, their router, and a shared expert that all take.
+    @staticmethod
+    def latent_attention(
+        tokens: int, hidden: int, heads: int, *, kv_rank: int, q_rank: int | None = None, key_width: int,
+        rope_width: int, value_width: int, layers: int = 1, name: str = "latent attention",
+    ) -> Term:  # fmt: skip
+        """Multi-head latent attention: keys and values come from `kv_rank` numbers, queries from `q_rank` if set.
 
-    `router_width` is the width of the state that the router reads, if it is not `hidden`.
-    """
-    matrices = 3 if gated else 2
-    router, shared, expert = (
-        (router_width or hidden) * experts,
-        matrices * hidden * shared_width,
-        matrices * hidden * width,
-    )
-    used = router + shared + active * expert
-    found = _term("moe", name, tokens * 2 * used, 0, (0, 0), router + shared + experts * expert, layers)
-    return found.replace(active=float(layers * used))
+        A key has `key_width` numbers of its own and `rope_width` that all heads share (DeepSeek-V2, section 2.1).
+        """
+        query = key_width + rope_width
+        weights = hidden * heads * query if q_rank is None else hidden * q_rank + q_rank * heads * query
+        weights += hidden * (kv_rank + rope_width) + kv_rank * heads * (key_width + value_width)
+        weights += heads * value_width * hidden
+        per_pair, pairs = 2 * heads * (query + value_width), _pairs(tokens, None, None)
+        return _term(
+            "attention", name, tokens * 2 * weights, per_pair, pairs, weights, layers, "DeepSeek-V2, section 2.1"
+        )
 
+    @staticmethod
+    def mlp(tokens: int, hidden: int, width: int, *, gated: bool = True, layers: int = 1, name: str = "mlp") -> Term:
+        """A feed-forward layer: three matrices if it is gated (SwiGLU, GeGLU), else two."""
+        weights = (3 if gated else 2) * hidden * width
+        return _term("mlp", name, tokens * 2 * weights, 0, (0, 0), weights, layers)
 
-def mamba2(
-    tokens: int, hidden: int, state: int, *, heads: int, head_width: int = 64, groups: int = 1, kernel: int = 4,
-    layers: int = 1, name: str = "mamba",
-) -> Term:  # fmt: skip
-    """A Mamba-2 layer: projections, convolution, and the scan with 7 operations per channel and state.
+    @staticmethod
+    def mixture(
+        tokens: int, hidden: int, width: int, experts: int, active: int, *, shared_width: int = 0, gated: bool = True,
+        router_width: int | None = None, layers: int = 1, name: str = "experts",
+    ) -> Term:  # fmt: skip
+        """Experts of this width, of which each token takes `active`, their router, and a shared expert that all take.
 
-    The scan's operations depend on its kernel; 7 is the usual estimate, and the scan a small part of the layer.
-    """
-    inner, mixed = heads * head_width, heads * head_width + 2 * groups * state
-    weights = hidden * (inner + mixed + heads) + inner * hidden
-    forward = tokens * (2 * weights + 2 * kernel * mixed + 7 * inner * state)
-    return _term("ssm", name, forward, 0, (0, 0), weights + kernel * mixed, layers, "scan: 7 per channel and state")
+        `router_width` is the width of the state that the router reads, if it is not `hidden`.
+        """
+        matrices = 3 if gated else 2
+        router, shared, expert = (
+            (router_width or hidden) * experts,
+            matrices * hidden * shared_width,
+            matrices * hidden * width,
+        )
+        used = router + shared + active * expert
+        found = _term("moe", name, tokens * 2 * used, 0, (0, 0), router + shared + experts * expert, layers)
+        return found.replace(active=float(layers * used))
 
+    @staticmethod
+    def mamba2(
+        tokens: int, hidden: int, state: int, *, heads: int, head_width: int = 64, groups: int = 1, kernel: int = 4,
+        layers: int = 1, name: str = "mamba",
+    ) -> Term:  # fmt: skip
+        """A Mamba-2 layer: projections, convolution, and the scan with 7 operations per channel and state.
 
-def convolution(
-    positions: int, kernel: int, inputs: int, outputs: int, *, groups: int = 1, layers: int = 1, name: str = "conv"
-) -> Term:
-    """A convolution with `kernel` taps at `positions` places of the output, for example patches of an image."""
-    weights = kernel * inputs * outputs // groups
-    return _term("conv", name, positions * 2 * weights, 0, (0, 0), weights, layers)
+        The scan's operations depend on its kernel; 7 is the usual estimate, and the scan a small part of the layer.
+        """
+        inner, mixed = heads * head_width, heads * head_width + 2 * groups * state
+        weights = hidden * (inner + mixed + heads) + inner * hidden
+        forward = tokens * (2 * weights + 2 * kernel * mixed + 7 * inner * state)
+        return _term("ssm", name, forward, 0, (0, 0), weights + kernel * mixed, layers, "scan: 7 per channel and state")
 
+    @staticmethod
+    def convolution(
+        positions: int, kernel: int, inputs: int, outputs: int, *, groups: int = 1, layers: int = 1, name: str = "conv"
+    ) -> Term:
+        """A convolution with `kernel` taps at `positions` places of the output, for example patches of an image."""
+        weights = kernel * inputs * outputs // groups
+        return _term("conv", name, positions * 2 * weights, 0, (0, 0), weights, layers)
 
-def embedding(hidden: int, vocabulary: int, name: str = "embedding") -> Term:
-    """The input embedding: a table that is looked up, so parameters and no operations."""
-    return _term("embedding", name, 0, 0, (0, 0), hidden * vocabulary, 1)
+    @staticmethod
+    def embedding(hidden: int, vocabulary: int, name: str = "embedding") -> Term:
+        """The input embedding: a table that is looked up, so parameters and no operations."""
+        return _term("embedding", name, 0, 0, (0, 0), hidden * vocabulary, 1)
 
-
-def logits(tokens: int, hidden: int, vocabulary: int, *, tied: bool = False, name: str = "logits") -> Term:
-    """The output layer; `tied` if it has the weights of the input embedding."""
-    weights = hidden * vocabulary
-    return _term("logits", name, tokens * 2 * weights, 0, (0, 0), 0 if tied else weights, 1)
-
-
-def total(terms: Sequence[Term], formula: str) -> Flops:
-    """The FLOPs of one sample of a model of these terms. Raises `ValueError` if two terms have the same name."""
-    if len({term.name for term in terms}) < len(terms):
-        raise ValueError("two terms have the same name")
-    return Flops(
-        full=sum(term.full for term in terms), causal=sum(term.causal for term in terms), formula=formula,
-        terms=tuple(terms), all_pairs=_all_pairs(terms),
-    )  # fmt: skip
-
-
-def _all_pairs(terms: Sequence[Term]) -> float | None:
-    if all(term.all_pairs is None for term in terms):
-        return None
-    return sum(term.full if term.all_pairs is None else term.all_pairs for term in terms)
+    @staticmethod
+    def logits(tokens: int, hidden: int, vocabulary: int, *, tied: bool = False, name: str = "logits") -> Term:
+        """The output layer; `tied` if it has the weights of the input embedding."""
+        weights = hidden * vocabulary
+        return _term("logits", name, tokens * 2 * weights, 0, (0, 0), 0 if tied else weights, 1)
 
 
 def _term(

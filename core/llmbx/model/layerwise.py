@@ -1,6 +1,6 @@
 """FLOPs and parameters of a decoder, layer by layer, from its shape.
 
-The formula covers what `flops.transformer` does not: heads that are not hidden size / heads wide, sliding windows,
+The formula covers what `Flops.transformer` does not: heads that are not hidden size / heads wide, sliding windows,
 latent attention, first layers without experts, latent experts, multi-token prediction, and hybrids with Mamba-2.
 """
 
@@ -9,25 +9,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from . import layers
-from .flops import Flops, Term
+from .flops import Flops
+from .layers import Term
 from .workload import ModelShape
 
 FORMULA = "sum of the matrix products of all layers, version 1"
 
 
-DETAILS = ("head_width", "kv_rank", "windowed_layers", "ssm_layers", "latent_size", "dense_layers", "mtp_layers")
-"""Fields that only this formula takes into account."""
-
-
-def is_detailed(model: ModelShape) -> bool:
-    """Whether the shape states something that only this formula takes into account."""
-    return any(getattr(model, name) is not None for name in DETAILS)
-
-
 def flops(model: ModelShape) -> Flops:
     """FLOPs of one sample as the sum over the layers of the model, under both conventions."""
-    return layers.total(terms(model, model.sequence_length), FORMULA)
+    return Flops.total(terms(model, model.sequence_length), FORMULA)
 
 
 def terms(model: ModelShape, tokens: int) -> tuple[Term, ...]:
@@ -52,7 +43,7 @@ def _terms(model: ModelShape, tokens: int) -> tuple[Term, ...]:
     found = list(_attention(model, tokens))
     if model.ssm_layers:
         found.append(
-            layers.mamba2(
+            Term.mamba2(
                 tokens, hidden, model.ssm_state or 128, heads=model.ssm_heads or 1,
                 head_width=model.ssm_head_width or 64, groups=model.ssm_groups or 1, layers=model.ssm_layers,
             )
@@ -61,14 +52,14 @@ def _terms(model: ModelShape, tokens: int) -> tuple[Term, ...]:
     if not model.experts:
         dense += extra
     if dense:
-        found.append(layers.mlp(tokens, hidden, model.ffn_hidden_size, gated=gated, layers=dense))
+        found.append(Term.mlp(tokens, hidden, model.ffn_hidden_size, gated=gated, layers=dense))
     if moe:
         found.extend(_experts(model, tokens, moe + extra))
-    found.append(layers.embedding(hidden, model.vocab_size))
-    found.append(layers.logits(tokens, hidden, model.vocab_size, tied=bool(model.tied)))
+    found.append(Term.embedding(hidden, model.vocab_size))
+    found.append(Term.logits(tokens, hidden, model.vocab_size, tied=bool(model.tied)))
     if extra:
-        found.append(layers.logits(tokens * extra, hidden, model.vocab_size, tied=True, name="mtp logits"))
-        found.append(layers.mlp(tokens, 2 * hidden, hidden // 2, gated=False, layers=extra, name="mtp projection"))
+        found.append(Term.logits(tokens * extra, hidden, model.vocab_size, tied=True, name="mtp logits"))
+        found.append(Term.mlp(tokens, 2 * hidden, hidden // 2, gated=False, layers=extra, name="mtp projection"))
     return tuple(found)
 
 
@@ -90,14 +81,14 @@ def _attention(model: ModelShape, tokens: int) -> Iterator[Term]:
     mixers = model.layers if model.attention_layers is None else model.attention_layers
     count = mixers + (model.mtp_layers or 0)
     if model.kv_rank:
-        yield layers.latent_attention(
+        yield Term.latent_attention(
             tokens, model.hidden_size, model.heads, kv_rank=model.kv_rank, q_rank=model.q_rank,
             key_width=model.key_width or 0, rope_width=model.rope_width or 0, value_width=model.value_width or 0,
             layers=count,
         )  # fmt: skip
         return
     plain = functools.partial(
-        layers.attention, tokens, model.hidden_size, model.heads, model.query_groups, model.head_width
+        Term.attention, tokens, model.hidden_size, model.heads, model.query_groups, model.head_width
     )
     windowed = model.windowed_layers or 0
     if count > windowed:
@@ -114,10 +105,10 @@ def _experts(model: ModelShape, tokens: int, count: int) -> Iterator[Term]:
     hidden, experts, active = model.hidden_size, model.experts or 0, model.experts_per_token or 1
     width, shared = model.moe_ffn_hidden_size or model.ffn_hidden_size, model.shared_ffn_hidden_size or 0
     gated = model.gated is not False
-    mixture = functools.partial(layers.mixture, tokens, gated=gated, layers=count)
+    mixture = functools.partial(Term.mixture, tokens, gated=gated, layers=count)
     if not model.latent_size:
         yield mixture(hidden, width, experts, active, shared_width=shared)
         return
     yield mixture(model.latent_size, width, experts, active, router_width=hidden)
-    yield layers.mlp(tokens, hidden, shared, gated=gated, layers=count, name="shared expert")
-    yield layers.mlp(tokens, hidden, model.latent_size, gated=False, layers=count, name="latent projections")
+    yield Term.mlp(tokens, hidden, shared, gated=gated, layers=count, name="shared expert")
+    yield Term.mlp(tokens, hidden, model.latent_size, gated=False, layers=count, name="latent projections")

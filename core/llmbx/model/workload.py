@@ -9,6 +9,9 @@ from .base import Scalar, Value
 Convention = Literal["full", "causal"]
 """How the FLOPs of attention are counted: with the full S x S matrix, or with the half left by a causal mask."""
 
+_DETAILS = ("head_width", "kv_rank", "windowed_layers", "ssm_layers", "latent_size", "dense_layers", "mtp_layers")
+"""Fields that only the sum over all layers takes into account (`layerwise`)."""
+
 
 class ModelShape(Value, frozen=True):
     """Dimensions of a transformer. Lengths are in tokens, widths in elements."""
@@ -77,6 +80,11 @@ class ModelShape(Value, frozen=True):
     """State size of a Mamba-2 layer."""
     ssm_groups: int | None = None
     """Groups of a Mamba-2 layer, whose heads share the input and output projections of the state."""
+
+    @property
+    def is_detailed(self) -> bool:
+        """Whether it states something that only the sum over all layers takes into account."""
+        return any(getattr(self, name) is not None for name in _DETAILS)
 
 
 class Parallelism(Value, frozen=True):

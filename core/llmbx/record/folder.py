@@ -102,12 +102,29 @@ class Record(Value, frozen=True):
     captured_by: tuple[str, ...] = ()
     schema_version: int = 3
 
+    def write(self, folder: Path, *, durable: bool = True) -> None:
+        """Write it as the record of the run in `folder`; without `durable` it may be lost in a power failure."""
+        write_record(folder, self, durable)
+
 
 class Run(Value, frozen=True):
     """A run folder and its record."""
 
     folder: str
     record: Record
+
+    @staticmethod
+    def read(folder: Path) -> Run:
+        """Read the run in `folder`. Raises `UsageError` if its record cannot be read."""
+        return read_run(folder)
+
+    def read_result(self) -> Result | None:
+        """Read its result; None if there is none yet. Raises `UsageError` if it cannot be read."""
+        return read_result(self.path)
+
+    def read_steps(self) -> list[Step]:
+        """Read the steps of a finalized run, in order; empty if there are none. Raises `LlmbxError` if damaged."""
+        return read_steps(self.path)
 
     @property
     def path(self) -> Path:

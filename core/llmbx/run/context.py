@@ -31,6 +31,23 @@ class RunContext:
     launcher: Launcher
     install: Install
 
+    @staticmethod
+    def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = False) -> tuple[RunSpec, RunContext]:
+        """Choose the runtime, the launcher and the profiler of a run: the specification that names them, the context.
+
+        With `preview` the runtime need not work on this machine. Raises `UsageError` if the runtime or launcher cannot
+        be used for this run, `InfraError` if no runtime works here.
+        """
+        return enter(spec, plugins, install, preview)
+
+    def wanted_image(self, spec: RunSpec) -> ImageRequest:
+        """Return the framework's image request, with the settings of the runtime's plugin."""
+        return wanted_image(spec, self)
+
+    def findings(self, spec: RunSpec) -> list[Finding]:
+        """Return every rule violation of the specification."""
+        return findings(spec, self.framework)
+
 
 def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = False) -> tuple[RunSpec, RunContext]:
     """Choose the runtime, the launcher and the profiler; the returned specification names them, with their origins.

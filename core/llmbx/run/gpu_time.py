@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..clock import elapsed, lasted_s
 from ..errors import LlmbxError
-from ..launchers.exits import exit_status, read_exit, read_starts
+from ..launchers.exits import read_exit, read_starts
 from ..model import RunSpec, Value
 from ..model.run_folder import batch_name
 from ..record.attempts import FOLDER, earlier_numbers
@@ -83,7 +83,7 @@ def _attempts(run_dir: Path, spec: RunSpec, total_s: float | None, earlier: list
 def _requeued(number: int, folder: Path, begun: float | None) -> Spent:
     """An attempt whose files the script of the next start moved away."""
     end = read_exit(folder)
-    return _spent(number, folder, begun, lasted_s(exit_status(end)) if end else None)
+    return _spent(number, folder, begun, lasted_s(end.status()) if end else None)
 
 
 def _recorded(folder: Path) -> float | None:

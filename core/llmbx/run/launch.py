@@ -35,6 +35,10 @@ class Rendered:
             "captured_by": self.captured_by,
         }
 
+    def write(self, folder: Path) -> None:
+        """Write the launch's files and the script into the run folder."""
+        write_files(folder, self)
+
 
 def render(spec: RunSpec, context: RunContext, image: Image, folder: Path) -> Rendered:
     """Build the framework's launch, wrap it in profilers and runtime, and render the launcher's script. Pure."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ..launchers.base import Launcher, absent
-from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Value, Wrapping
+from ..model import Finding, Image, ImageRequest, Launch, Mount, Phase, RunSpec, Value, Wrapping
+from . import container_env
 
 Progress = Callable[[str], None]
 """Called with one line of progress at a time."""
@@ -63,8 +64,8 @@ class Runtime(ABC):
         `/bin/sh run_dir/rank-ROLE.sh` is appended to `argv`, which must run it in `run_dir`; the container must see
         `run_dir` at the same path. The prefix must pass the variables of `spec.env`, `phase.env`, `phase.forward`,
         `spec.secrets` and `RANK_VARIABLES` that are set, by name and never by value; mount the run folder,
-        `launch.mounts` and `spec.mounts`; and make the GPUs visible if the run has any. `container_env`
-        has functions that return them.
+        `launch.mounts` and `spec.mounts`; and make the GPUs visible if the run has any:
+        `forwarded_variables`, `container_mounts` and `needs_gpus` return them.
         """
 
     def available(self) -> str | None:
@@ -102,3 +103,33 @@ class Runtime(ABC):
         Returns their paths; called only if it `builds_environments`. Raises `InfraError` if a wheel cannot be fetched.
         """
         return ()
+
+    @staticmethod
+    def forwarded_variables(spec: RunSpec, phase: Phase) -> tuple[str, ...]:
+        """Return the names of the variables for a rank of `phase`: the run's, the phase's, secrets, its rank."""
+        return container_env.forwarded(spec, phase)
+
+    @staticmethod
+    def container_mounts(
+        spec: RunSpec, launch: Launch, phase: Phase, run_dir: Path, forbidden: str
+    ) -> tuple[Mount, ...]:
+        """Return the unique mounts of a container: the run folder, the launch's, the user's, the model cache.
+
+        Raises `UsageError` for a path with one of the characters `forbidden`, which the tool's syntax cannot express.
+        """
+        return container_env.mounts(spec, launch, phase, run_dir, forbidden)
+
+    @staticmethod
+    def needs_gpus(spec: RunSpec, launch: Launch) -> bool:
+        """Whether GPUs must be visible inside. In CPU runs `gpus_per_rank` counts CPU devices."""
+        return container_env.needs_gpus(spec, launch)
+
+    @staticmethod
+    def for_optional_mounts(mounts: Iterable[Mount], action: Callable[[str], str], read_only: str = "ro") -> str:
+        """Return POSIX sh that runs `action` (of a quoted mount) for each optional mount whose source exists."""
+        return container_env.if_there(mounts, action, read_only)
+
+    @staticmethod
+    def for_set_variables(names: tuple[str, ...], action: str) -> str:
+        """Return POSIX sh that runs `action` for each of `names` that is set; `$n` is the name."""
+        return container_env.only_set(names, action)

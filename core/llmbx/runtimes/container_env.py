@@ -48,21 +48,15 @@ def parse_mount(text: str) -> Mount:
     return Mount(source=parts[0], target=parts[1] if len(parts) == 2 else None, read_only=mode == "ro")
 
 
-def joined(mount: Mount, read_only: str = "ro") -> str:
-    """Return `source:target`, with `:ro` (or the tool's own word `read_only`) if it must not be written."""
-    text = f"{mount.source}:{mount.target or mount.source}"
-    return f"{text}:{read_only}" if mount.read_only else text
-
-
 def needs_gpus(spec: RunSpec, launch: Launch) -> bool:
     """Whether GPUs must be visible inside. In CPU runs `gpus_per_rank` counts CPU devices."""
     return launch.gpus_per_rank > 0 and spec.gpu_type != "cpu"
 
 
 def if_there(wanted: Iterable[Mount], action: Callable[[str], str], read_only: str = "ro") -> str:
-    """Return POSIX sh that runs `action` (of a quoted `joined` mount) for each optional mount whose source exists."""
+    """Return POSIX sh that runs `action` (of a quoted mount) for each optional mount whose source exists."""
     optional = [mount for mount in wanted if mount.optional]
-    lines = [f"[ ! -e {shlex.quote(m.source)} ] || {action(shlex.quote(joined(m, read_only)))}" for m in optional]
+    lines = [f"[ ! -e {shlex.quote(m.source)} ] || {action(shlex.quote(m.joined(read_only)))}" for m in optional]
     return "".join(f"{line}; " for line in lines)
 
 

@@ -31,4 +31,26 @@ if TYPE_CHECKING:
     from ..testing.running import Done as Done
     from ..testing.sample import sample_spec as sample_spec
 
-__getattr__, __dir__ = lazy(__name__, __file__)
+PLACES = {
+    "CHECKS": "testing.conformance",
+    "assert_conforms": "testing.conformance",
+    "assert_plugin_ok": "testing.contract",
+    "check_plugin": "testing.contract",
+    "llmbx_cli": "testing.fixtures",
+    "llmbx_install": "testing.fixtures",
+    "llmbx_parse": "testing.fixtures",
+    "llmbx_render": "testing.fixtures",
+    "llmbx_run": "testing.fixtures",
+    "llmbx_spec": "testing.fixtures",
+    "Isolated": "testing.isolation",
+    "Preview": "testing.preview",
+    "render_spec": "testing.preview",
+    "resolve_spec": "testing.preview",
+    "Parsed": "testing.reading",
+    "parse_text": "testing.reading",
+    "Done": "testing.running",
+    "sample_spec": "testing.sample",
+}
+"""Name -> its module in llmbx. The imports above are for type checkers."""
+
+__getattr__, __dir__ = lazy(__name__, PLACES)

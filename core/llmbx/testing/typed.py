@@ -37,7 +37,8 @@ def all_typed(values: object, type_: type[Value], what: str) -> Iterator[str]:
 
 
 def public(protocol: type) -> tuple[list[str], list[str]]:
-    """Return the names of a protocol's attributes and of its methods."""
+    """Return the names of a protocol's attributes and of the methods that llmbx calls: static ones are helpers."""
     members = [name for name in typing.get_type_hints(protocol) if not name.startswith("_")]
-    methods = [name for name, value in vars(protocol).items() if callable(value) and not name.startswith("_")]
+    called = {name: value for name, value in vars(protocol).items() if not isinstance(value, staticmethod)}
+    methods = [name for name, value in called.items() if callable(value) and not name.startswith("_")]
     return members, methods

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llmbx.api import InfraError, UsageError, format_bytes
-from llmbx.api.verbs import RunCommand, Workspace, load_workspace, numbers, output, run_options
+from llmbx.api.verbs import (
+    NumberAbove,
+    OutputFormat,
+    RunCommand,
+    Workspace,
+    format_option,
+    load_workspace,
+    print_rows,
+    run_options,
+)
 
 if TYPE_CHECKING:
     from llmbx.api import Environment, Image, ImageRequest, RunSpec, Runtime
@@ -39,7 +48,7 @@ def command() -> None:
 @command.command("prepare", cls=RunCommand)
 @click.option("--offline", is_flag=True, help="Use only local images, wheels and caches; no network access.")
 @click.option("--digest", metavar="SHA256", help="Import the image with this digest, also if the tag has moved.")
-@click.option("--timeout", type=numbers.Above(0), metavar="SECONDS", help="Abort an import after SECONDS.")
+@click.option("--timeout", type=NumberAbove(0), metavar="SECONDS", help="Abort an import after SECONDS.")
 @click.option("--check", is_flag=True, help="Start the image once and check that it has a Python.")
 @run_options
 def prepare(request: Request | None, offline: bool, digest: str | None, timeout: float | None, check: bool) -> None:
@@ -75,20 +84,20 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
 
 
 @command.command("list")
-@output.format_option
+@format_option
 def list_(format_: str) -> None:
     """List the images of this install and their state."""
     from .images.inventory import entries, with_origin
 
     workspace = load_workspace().install
     rows = [_row(with_origin(entry), format_) for entry in entries(workspace.path)]
-    output.print_rows(rows, COLUMNS, format_, empty="no images")
+    print_rows(rows, COLUMNS, format_, empty="no images")
 
 
 @command.command("verify")
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
 @click.option("--offline", is_flag=True, help="Do not check in the registries whether tags were re-pushed.")
-@output.format_option
+@format_option
 def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
     """Verify images: completeness, checksum, and whether their tag was re-pushed.
 
@@ -99,7 +108,7 @@ def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
     workspace = load_workspace()
     registries, install = None if offline else _settings(workspace), workspace.install.path
     checked = [verified(entry, install, _report, registries) for entry in select(install, names)]
-    output.print_rows([_row(entry, format_) for entry in checked], COLUMNS, format_)
+    print_rows([_row(entry, format_) for entry in checked], COLUMNS, format_)
     sys.exit(0 if all(entry.state.startswith("ok") for entry in checked) else InfraError.exit_code)
 
 
@@ -108,7 +117,7 @@ def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
 @click.option(
     "--older-than",
     "days",
-    type=numbers.Above(0, or_equal=True),
+    type=NumberAbove(0, or_equal=True),
     metavar="DAYS",
     help="Also delete image files older than DAYS.",
 )
@@ -188,7 +197,7 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
 
 
 @command.command("export")
-@click.argument("bundle", type=output.Target(dir_okay=False))
+@click.argument("bundle", type=OutputFormat(dir_okay=False))
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
 @click.option(
     "--environment", "workloads", multiple=True, metavar="WORKLOAD",
@@ -285,13 +294,11 @@ def _for_python(environment: Environment, minor: str) -> Environment:
 
 def _settings(workspace: Workspace, request: Request | None = None) -> ContainerSettings:
     """The settings of this plugin without a run."""
-    from llmbx.api import toml_file
+    from llmbx.api import convert_toml
 
     from .settings import ContainerSettings
 
-    return toml_file.convert(
-        workspace.plugin_settings("containers", request), ContainerSettings, "settings of containers"
-    )
+    return convert_toml(workspace.plugin_settings("containers", request), ContainerSettings, "settings of containers")
 
 
 def _environment_recipe(
@@ -345,11 +352,10 @@ def _wanted(request: Request, workspace: Workspace) -> tuple[ImageRequest, str]:
         name = _container(request, workspace, bare)
         image_request = ImageRequest(reference=bare, accept_change=request.accept_image_change)
         return _with_settings(image_request, workspace.plugins.runtime(name), workspace, request), name
-    from llmbx.api.verbs import context as run_context
-    from llmbx.api.verbs import pipeline
+    from llmbx.api.verbs import RunContext
 
-    spec, context = run_context.enter(workspace.resolve(request), workspace.plugins, workspace.install)
-    return pipeline.wanted_image(spec, context), spec.runtime
+    spec, context = RunContext.enter(workspace.resolve(request), workspace.plugins, workspace.install)
+    return context.wanted_image(spec), spec.runtime
 
 
 def _is_image(name: str) -> bool:
@@ -363,11 +369,10 @@ def _container(request: Request, workspace: Workspace, name: str) -> str:
 
     Raises `InfraError` if no container tool is available.
     """
-    from llmbx.api import AUTO
 
     from .runtimes.container import tools_for
 
-    if request.runtime and request.runtime != AUTO:
+    if request.runtime and request.runtime != "auto":
         return request.runtime
     profile = _profile(request, workspace)
     named = profile.cluster.runtime if profile else None
@@ -385,9 +390,9 @@ def _container(request: Request, workspace: Workspace, name: str) -> str:
 
 
 def _profile(request: Request, workspace: Workspace) -> Profile | None:
-    from llmbx.api.verbs import profiles
+    from llmbx.api.verbs import choose_profile
 
-    return profiles.choose_profile(workspace.config, workspace.cluster_files, request.cluster)
+    return choose_profile(workspace.config, workspace.cluster_files, request.cluster)
 
 
 def _prepare_on_node(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from llmbx.api import UsageError
-from llmbx.api.verbs import Workspace, history, loaded_runs, refresh
+from llmbx.api.verbs import Workspace, current_status, find_run, query_runs, run_row, runs_selection
 
 from .measures import Row
 
@@ -43,20 +43,20 @@ def choose(names: Sequence[str], filters: Filters, workspace: Workspace) -> list
     if names and given:
         raise UsageError("RUN cannot be combined with --where, --since, --tag and --user")
     if given:
-        selection = loaded_runs.selection(filters.where, (filters.since, None), filters.tags, filters.user)
-        runs = history.select(workspace.install, selection)
+        selection = runs_selection(filters.where, (filters.since, None), filters.tags, filters.user)
+        runs = query_runs(workspace.install, selection)
         if not runs:
             raise UsageError(f"no run in {workspace.install.root} matches; see `llmbx jobs` with the same filters")
     else:
-        found = [history.find_run(workspace.install, name) for name in names or ("last",)]
+        found = [find_run(workspace.install, name) for name in names or ("last",)]
         runs = list({run.record.run_id: run for run in found}.values())
     return [_current(run, workspace) for run in runs]
 
 
 def _current(run: Run, workspace: Workspace) -> Chosen:
     """The run as it is now: finalized if it has ended, else with the state of its job."""
-    status, cause = refresh.current_status(run, workspace.plugins)
-    row = loaded_runs.row_of(run)
+    status, cause = current_status(run, workspace.plugins)
+    row = run_row(run)
     if row["status"] == UNKNOWN:
         row = {**row, "status": status, "cause": cause}
     return Chosen(run, row)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from llmbx.api import UsageError, plural
-from llmbx.api.verbs import completion, load_workspace, output
+from llmbx.api.verbs import RUN_ARGUMENT, OutputFormat, load_workspace
 
 from .choice import Chosen, Filters, choose
 
@@ -21,7 +21,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--tag", "tags", multiple=True, help="All runs with this tag."),
         click.option("--since", metavar="WHEN", help="All runs created since then: 2026-11-20, 7d, 12h."),
         click.option("--where", metavar="CONDITION", help="All runs that match, as in `llmbx jobs`."),
-        click.argument("names", nargs=-1, metavar="[RUN]…", type=completion.RUN),
+        click.argument("names", nargs=-1, metavar="[RUN]…", type=RUN_ARGUMENT),
     ):
         function = option(function)
     return function
@@ -32,12 +32,12 @@ def _chosen(names: tuple[str, ...], **filters: Any) -> list[Chosen]:
 
 
 _file = click.option(
-    "--output", "path", type=output.Target(dir_okay=False), metavar="FILE", help="File to write.  [default: stdout]"
+    "--output", "path", type=OutputFormat(dir_okay=False), metavar="FILE", help="File to write.  [default: stdout]"
 )
 
 
 def _folder(help_: str) -> Callable[..., Any]:
-    return click.option("--output", "folder", type=output.Target(), required=True, metavar="FOLDER", help=help_)
+    return click.option("--output", "folder", type=OutputFormat(), required=True, metavar="FOLDER", help=help_)
 
 
 @click.group("export")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from llmbx.api.verbs import history, records
+from llmbx.api.verbs import RUN_COLUMNS
 
 from .measures import Row, text
 
@@ -36,7 +36,7 @@ def configuration(row: Row) -> dict[str, Any]:
 
 def figures(row: Row) -> dict[str, float]:
     """The known numbers that were measured, by column and in its unit."""
-    kinds = history.COLUMNS
+    kinds = RUN_COLUMNS
     measured = {name for name, kind in kinds.items() if kind in ("number", "count")}
     chosen = configuration(row).keys()
     return {name: row[name] for name in kinds if name in measured and name not in chosen and row[name] is not None}
@@ -49,6 +49,6 @@ def verdicts(row: Row) -> dict[str, str]:
 
 def series(run: Run) -> Iterator[tuple[Step, dict[str, float]]]:
     """The known values of each step; NaN and infinity as the log printed them."""
-    for step in records.read_steps(run.path):
+    for step in run.read_steps():
         values = {name: getattr(step, member) for name, member in SERIES.items()}
         yield step, {name: value for name, value in values.items() if value is not None}

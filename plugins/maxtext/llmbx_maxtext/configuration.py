@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
-from llmbx.api import ConfigurationProgram, ExpectedConfiguration, InfraError, RunSpec, environments, payload
+from llmbx.api import ConfigurationProgram, ExpectedConfiguration, InfraError, RunSpec, load_environment
 
 from .arguments import arguments
 from .launch import files, measured_stage
@@ -51,10 +51,8 @@ def program(spec: RunSpec) -> ConfigurationProgram:
         )
     stage = measured_stage(spec, "train", None)
     return ConfigurationProgram(
-        environment=environments.load_environment(
-            resources.files(__package__) / "environments" / f"{ENVIRONMENT}.toml"
-        ),
-        argv=(f"{payload.CODE}/{PROGRAM}", *arguments(spec, release, stage)),
+        environment=load_environment(resources.files(__package__) / "environments" / f"{ENVIRONMENT}.toml"),
+        argv=(f"code/{PROGRAM}", *arguments(spec, release, stage)),
         files=files(spec, release, None),
         env={
             "JAX_PLATFORMS": "cpu",

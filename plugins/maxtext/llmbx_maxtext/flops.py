@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import Flops, ModelShape, RunSpec, transformer
+from llmbx.api import Flops, ModelShape, RunSpec
 
 FORMULA = "S(12Lh²(1+g/a+S/h)+18Lfhk+6LhE+6Vh), version 1"
 """S tokens, L layers, hidden size h, g query groups, a heads, FFN size f, k of E experts per token, vocabulary size V.
@@ -23,6 +23,6 @@ def compute(model: ModelShape) -> Flops:
     `parts` are the FLOPs of one token under the full convention.
     """
     if not model.experts:
-        return transformer(model, FORMULA)
+        return Flops.transformer(model, FORMULA)
     router = 6.0 * model.layers * model.hidden_size * model.experts
-    return transformer(model, FORMULA, width=model.moe_ffn_hidden_size, extra={"router": router})
+    return Flops.transformer(model, FORMULA, width=model.moe_ffn_hidden_size, extra={"router": router})

@@ -8,7 +8,18 @@ distributed runtime (`hardware=gpu`).
 
 from __future__ import annotations
 
-from llmbx.api import Capture, Image, ImageRequest, Launch, Mount, Phase, ProfileSpec, RunSpec, needed, payload
+from llmbx.api import (
+    Capture,
+    Image,
+    ImageRequest,
+    Launch,
+    Mount,
+    Phase,
+    ProfileSpec,
+    RunSpec,
+    needed,
+    payload_files,
+)
 
 from .arguments import Stage, arguments, flags, processes
 from .pgle import (
@@ -74,7 +85,7 @@ def training(spec: RunSpec, image: Image, release: Release, stage: Stage, profil
     capture = _capture(spec, stage)
     return Phase(
         role=stage.role,
-        argv=(image.python, f"{payload.CODE}/train.py", stage.role, *arguments(spec, release, stage)),
+        argv=(image.python, "code/train.py", stage.role, *arguments(spec, release, stage)),
         env=environment(spec, release, stage, profile),
         capture=capture,
     )
@@ -111,7 +122,7 @@ def environment(spec: RunSpec, release: Release, stage: Stage, profile: Profile 
 
     Variables of the run are not overridden, except XLA_FLAGS: its flags are appended to those of the phase.
     """
-    own = {"LLMBX_SPEC": payload.SPEC, "TF_CPP_MIN_LOG_LEVEL": "1", **phase_env(stage.role, profile)}
+    own = {"LLMBX_SPEC": "spec.json", "TF_CPP_MIN_LOG_LEVEL": "1", **phase_env(stage.role, profile)}
     if release.module:
         own |= {"DECOUPLE_GCLOUD": "TRUE", "HF_HUB_OFFLINE": "1"}
     if spec.gpu_type == "cpu":
@@ -125,7 +136,7 @@ def environment(spec: RunSpec, release: Release, stage: Stage, profile: Profile 
 
 def files(spec: RunSpec, release: Release, profile: Profile | None) -> dict[str, bytes]:
     """Return the files for the run folder: the specification, and the code that runs inside the image."""
-    return payload.payload_files(spec, __package__, PROGRAMS, {"program": release, "pgle": profile})
+    return payload_files(spec, __package__, PROGRAMS, {"program": release, "pgle": profile})
 
 
 def mounts(spec: RunSpec, profile: Profile | None) -> tuple[Mount, ...]:
@@ -137,9 +148,7 @@ def mounts(spec: RunSpec, profile: Profile | None) -> tuple[Mount, ...]:
 
 
 def _tool(image: Image, role: str, profile: Profile) -> Phase:
-    return Phase(
-        role=role, argv=(image.python, f"{payload.CODE}/pgle.py", role), env={"LLMBX_SPEC": payload.SPEC}, ranks="first"
-    )
+    return Phase(role=role, argv=(image.python, "code/pgle.py", role), env={"LLMBX_SPEC": "spec.json"}, ranks="first")
 
 
 def _collect_capture(profile: Profile) -> Capture | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 
-from llmbx.api import Convention, RunSpec, UsageError, Value, did_you_mean, toml_file
+from llmbx.api import Convention, RunSpec, UsageError, Value, did_you_mean, read_toml
 
 from .settings import settings
 
@@ -49,7 +49,7 @@ class Release(Value, frozen=True):
 def releases() -> Mapping[str, Release]:
     """Return every supported release by name."""
     folder = resources.files(__package__) / "releases"
-    found = [toml_file.read_toml(file, Release) for file in folder.iterdir() if file.name.endswith(".toml")]
+    found = [read_toml(file, Release) for file in folder.iterdir() if file.name.endswith(".toml")]
     return {release.name: release for release in found}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llmbx.api.verbs import output
+from llmbx.api.verbs import OutputFormat, format_option, print_heading, print_json, print_table, to_csv
 
 if TYPE_CHECKING:
     from .report import Report
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("nccl")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH|RUN…")
-@output.format_option
+@format_option
 @click.option("--top", type=click.IntRange(min=1), default=12, show_default=True, help="Maximum rows per table.")
 @click.option(
     "--engine",
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="native is a compiled C scanner, which auto uses if it is installed; python is slower.",
 )
-@click.option("--html", "page", type=output.Target(), metavar="FILE", help="Also write an HTML page.")
+@click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Also write an HTML page.")
 def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, page: Path | None) -> None:
     """Analyze the communication in NCCL logs.
 
@@ -40,12 +40,12 @@ def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, pag
       llmbx nccl nccl_trace/ --format json
       llmbx nccl nccl_trace/ --html trace.html
     """
-    from llmbx.api.verbs import options
+    from llmbx.api.verbs import path_or_run
 
     from .analysis import read_report
 
     report = read_report(
-        [options.path_or_run(path) for path in paths], engine, lambda text: click.echo(f"llmbx: {text}", err=True)
+        [path_or_run(path) for path in paths], engine, lambda text: click.echo(f"llmbx: {text}", err=True)
     )
     if page is not None:
         from llmbx.api.verbs import load_plugins as load
@@ -54,13 +54,13 @@ def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, pag
 
         load().write_sections(page, "NCCL trace", (section(report),))
     if format_ == "json":
-        output.print_json(report)
+        print_json(report)
     elif format_ == "csv":
         from msgspec.structs import asdict
 
         from .render import OPERATIONS
 
-        click.echo(output.to_csv([asdict(row) for row in report.operations], OPERATIONS), nl=False)
+        click.echo(to_csv([asdict(row) for row in report.operations], OPERATIONS), nl=False)
     else:
         _print_tables(report, top)
 
@@ -71,8 +71,8 @@ def _print_tables(report: Report, top: int) -> None:
     for line in headline(report):
         click.echo(line)
     for warning in report.warnings:
-        output.heading(f"warning: {warning}", "\x1b[31m")
+        print_heading(f"warning: {warning}", "\x1b[31m")
     for title, columns, rows in sections(report, top):
         if rows:
-            output.heading(f"\n{title}")
-            output.print_table(rows, columns)
+            print_heading(f"\n{title}")
+            print_table(rows, columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from llmbx.api import RESTARTED, Event, Line, LineReader, Step
+from llmbx.api import Event, Line, LineReader, Step
 
 from .counts import FrameworkLine, LogCounts
 from .report import StepCalls
@@ -29,7 +29,7 @@ def calls_by_step(counts: LogCounts, formats: Sequence[LogFormat]) -> tuple[Step
         if isinstance(record, Step) and record.number not in found:
             between = line.calls - calls, line.volume - volume
             found[record.number] = StepCalls(step=record.number, calls=between[0], message_bytes=between[1])
-        elif isinstance(record, Event) and record.kind == RESTARTED:
+        elif isinstance(record, Event) and record.kind == "restarted":
             found.clear()
         else:
             continue

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from llmbx.api import ModelShape, RunSpec, Value, toml_file
+from llmbx.api import ModelShape, RunSpec, Value, read_toml
 
 FOLDER = "hub"
 """Folder of the cache in the run folder; the entry program makes it the cache of the Hugging Face libraries."""
@@ -25,7 +25,7 @@ class HubModel(Value, frozen=True):
 @functools.cache
 def hub_models() -> Mapping[str, HubModel]:
     """Return the known models by the name of their repository."""
-    return toml_file.read_toml(resources.files(__package__) / "hub.toml", dict[str, HubModel])
+    return read_toml(resources.files(__package__) / "hub.toml", dict[str, HubModel])
 
 
 SIZES = {

@@ -6,7 +6,7 @@ import functools
 import re
 from importlib import resources
 
-from llmbx.api import Environment, RunSpec, UsageError, Value, environments, toml_file
+from llmbx.api import Environment, RunSpec, UsageError, Value, load_environment, read_toml
 
 PYTHONS = ("3.11",)
 """Python versions on which the images' versions were tested."""
@@ -35,7 +35,7 @@ class ImagesFile(Value, frozen=True):
 @functools.cache
 def image_versions() -> tuple[ImageVersions, ...]:
     """Return the versions inside every known image."""
-    return toml_file.read_toml(resources.files(__package__) / "images.toml", ImagesFile).images
+    return read_toml(resources.files(__package__) / "images.toml", ImagesFile).images
 
 
 def environment_of(spec: RunSpec) -> Environment:
@@ -73,4 +73,4 @@ def overlay(versions: ImageVersions) -> Environment:
 
 
 def _load(name: str) -> Environment:
-    return environments.load_environment(resources.files(__package__) / "environments" / f"{name}.toml")
+    return load_environment(resources.files(__package__) / "environments" / f"{name}.toml")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import Image, ImageRequest, Launch, Mount, Phase, RunSpec, needed, payload
+from llmbx.api import Image, ImageRequest, Launch, Mount, Phase, RunSpec, needed, payload_files
 
 from .published import hub_files, more_of_spec
 from .settings import settings
@@ -37,7 +37,7 @@ def launch(spec: RunSpec, image: Image) -> Launch:
     """Return the launch of a run in `image`: one phase with one rank for each GPU (or CPU process)."""
     phase = Phase(
         role="train",
-        argv=(image.python, f"{payload.CODE}/train.py"),
+        argv=(image.python, "code/train.py"),
         env=environment(spec),
         forward=spec.secrets,
         needs=(spec.checkpoint.load,) if spec.checkpoint.load else (),
@@ -49,7 +49,7 @@ def launch(spec: RunSpec, image: Image) -> Launch:
         gpus_per_rank=0 if spec.gpu_type == "cpu" else 1,
         phases=(phase,),
         files={
-            **payload.payload_files(spec, __package__, more=more_of_spec(spec)),
+            **payload_files(spec, __package__, more=more_of_spec(spec)),
             **hub_files(spec),
         },
         mounts=(Mount(source=spec.checkpoint.load, read_only=True),) if spec.checkpoint.load else (),
@@ -72,7 +72,7 @@ def environment(spec: RunSpec) -> dict[str, str]:
 
     llmbx's own values override those of the recipe, and the user's values override both.
     """
-    own = {"LLMBX_SPEC": payload.SPEC, "PYTHONUNBUFFERED": "1", **network(spec), **expert_domain(spec)}
+    own = {"LLMBX_SPEC": "spec.json", "PYTHONUNBUFFERED": "1", **network(spec), **expert_domain(spec)}
     if spec.gpu_type == "cpu":
         own |= CPU_ENV
     from_recipe = f"recipe {spec.recipe}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llmbx.api import Finding, RunSpec, suggestions
+from llmbx.api import Finding, RunSpec, either_value, multiples_around
 
 from .published import is_function, splits
 from .upstream import upstream_values
@@ -61,7 +61,7 @@ def _split(spec: RunSpec, row: Mapping[str, Any]) -> Iterator[Finding]:
     kept = stages(row["model.pipeline_model_parallel_size"], row["model.virtual_pipeline_model_parallel_size"])
     if (pp, vp) not in known and stages(pp, vp) != kept:
         problem = f"recipe {spec.recipe} has no split of {row['model.num_layers']} layers into PP {pp} x VP {vp}"
-        fix = suggestions.either(f"--set pp={one} --set vp={other}" for one, other in known)
+        fix = either_value(f"--set pp={one} --set vp={other}" for one, other in known)
         yield Finding(rule="layers", problem=problem, fix=f"use {fix}")
 
 
@@ -69,10 +69,10 @@ def _even_split(spec: RunSpec, layers: int, ends: int) -> Iterator[Finding]:
     """Check that the layers, and the ends of the model if the recipe counts them, split into equal stages."""
     parts = stages(spec.parallelism.pp, spec.parallelism.vp)
     if (layers + ends) % parts:
-        right = [number - ends for number in suggestions.multiples_around(layers + ends, parts) if number > ends]
+        right = [number - ends for number in multiples_around(layers + ends, parts) if number > ends]
         counted = f" and {ends} for embedding and loss" if ends else ""
         problem = f"recipe {spec.recipe} splits layers evenly, and {layers}{counted} do not split into {parts} stages"
-        yield Finding(rule="layers", problem=problem, fix=f"use {suggestions.either(right, '--set layers=')}")
+        yield Finding(rule="layers", problem=problem, fix=f"use {either_value(right, '--set layers=')}")
 
 
 def _graphs(spec: RunSpec, row: Mapping[str, Any]) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import functools
 from importlib import resources
 from typing import Any
 
-from llmbx.api import Permitted, RunSpec, Value, toml_file
+from llmbx.api import Permitted, RunSpec, Value, read_toml
 
 from .hub import cache_files, config_of
 from .settings import settings
@@ -91,7 +91,7 @@ def published(workload: str, recipe: str) -> Published | None:
     A mini uses the file of the recipe that it is derived from.
     """
     path = resources.files(__package__) / "published" / f"{workload}-{recipe.removesuffix('-mini')}.toml"
-    return toml_file.read_toml(path, Published) if path.is_file() else None
+    return read_toml(path, Published) if path.is_file() else None
 
 
 def is_function(spec: RunSpec) -> bool:

@@ -5,7 +5,7 @@ Sources: the checks of Megatron-Core 0.16 (`transformer_config.py`, `parallel_st
 
 from __future__ import annotations
 
-from llmbx.api import Finding, RunSpec, emulated_bf16, suggestions
+from llmbx.api import Finding, RunSpec, divisors, either_value, emulated_bf16, multiples_around
 
 from . import performance_rules
 from .performance_rules import stages
@@ -89,14 +89,10 @@ def _split(spec: RunSpec) -> list[Finding]:
     vps = [n for n in range(1, layers + 3) if counts_ends(layers, pp * n) is not None]
     pps = [
         n
-        for n in suggestions.divisors(max(1, spec.gpus // (spec.parallelism.tp * spec.parallelism.cp)))
+        for n in divisors(max(1, spec.gpus // (spec.parallelism.tp * spec.parallelism.cp)))
         if n <= layers + 2 and counts_ends(layers, stages(n, vp)) is not None
     ]
-    fix = (
-        suggestions.either(vps, "--set vp=")
-        if vps
-        else suggestions.either([n for n in pps if vp == 1 or n > 1], "--set pp=")
-    )
+    fix = either_value(vps, "--set vp=") if vps else either_value([n for n in pps if vp == 1 or n > 1], "--set pp=")
     return [Finding(rule="layers", problem=problem, fix=f"use {fix}")]
 
 
@@ -106,12 +102,10 @@ def _microbatches(spec: RunSpec) -> list[Finding]:
     if p.pp == 1 or (p.vp or 1) == 1 or accumulation % p.pp == 0:
         return []
     unit = spec.micro_batch_size * p.dp * p.pp
-    right = suggestions.multiples_around(spec.global_batch_size, unit)
+    right = multiples_around(spec.global_batch_size, unit)
     problem = f"VP {p.vp} needs a multiple of PP {p.pp} micro-batches per step, got {accumulation}"
     return [
-        Finding(
-            rule="microbatches", problem=problem, fix=f"use {suggestions.either(right, '--set gbs=')}, or --set vp=1"
-        )
+        Finding(rule="microbatches", problem=problem, fix=f"use {either_value(right, '--set gbs=')}, or --set vp=1")
     ]
 
 
@@ -123,12 +117,10 @@ def _expert_groups(spec: RunSpec) -> list[Finding]:
     ep, etp, ranks = p.ep or 1, p.etp or p.tp, spec.gpus // p.pp
     found = []
     if ranks % (ep * etp):
-        right = [n for n in suggestions.divisors(model.experts) if ranks % (n * etp) == 0]
+        right = [n for n in divisors(model.experts) if ranks % (n * etp) == 0]
         problem = f"EP {ep} x ETP {etp} = {ep * etp} does not divide the {ranks} GPUs of a pipeline stage"
         fix = (
-            f"use {suggestions.either(right, '--set ep=')}"
-            if right
-            else f"use {suggestions.either(suggestions.divisors(ranks), '--set etp=')}"
+            f"use {either_value(right, '--set ep=')}" if right else f"use {either_value(divisors(ranks), '--set etp=')}"
         )
         found.append(Finding(rule="expert_groups", problem=problem, fix=fix))
     width = model.moe_ffn_hidden_size or model.ffn_hidden_size
@@ -147,13 +139,13 @@ def _sequence(spec: RunSpec) -> list[Finding]:
     parts = (2 * p.cp if p.cp > 1 else 1) * p.tp
     if length % parts == 0:
         return []
-    right = suggestions.multiples_around(length, parts)
+    right = multiples_around(length, parts)
     problem = f"a sequence of {length} tokens does not split into {parts} parts (TP {p.tp}, CP {p.cp})"
     return [
         Finding(
             rule="sequence",
             problem=problem,
-            fix=f"use {suggestions.either(right, '--set seq=')}, or a smaller tp or cp",
+            fix=f"use {either_value(right, '--set seq=')}, or a smaller tp or cp",
         )
     ]
 

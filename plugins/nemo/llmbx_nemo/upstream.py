@@ -20,9 +20,9 @@ from llmbx.api import (
     Permitted,
     RunSpec,
     Value,
-    configuration,
-    payload,
-    toml_file,
+    configuration_key,
+    payload_files,
+    read_toml,
 )
 
 from .image_versions import environment_of
@@ -98,7 +98,7 @@ def upstream(workload: str, recipe: str) -> Mapping[str, Any] | None:
 
 def upstream_values(spec: RunSpec) -> Mapping[str, Any] | None:
     """Return upstream's value by key for the configuration of a run; None if it is not known."""
-    return _values(spec.workload, spec.recipe, configuration.configuration_key(spec))
+    return _values(spec.workload, spec.recipe, configuration_key(spec))
 
 
 @functools.cache
@@ -171,7 +171,7 @@ def of_run(spec: RunSpec, steps: int | None) -> Iterator[Permitted]:
     `steps` is the number of steps of upstream's launch.
     """
     used = {"steps": spec.steps != steps, "checkpoint": spec.checkpoint.save, "load": spec.checkpoint.load is not None}
-    file = toml_file.read_toml(resources.files(__package__) / "run_differences.toml", dict[str, list[RunDifference]])
+    file = read_toml(resources.files(__package__) / "run_differences.toml", dict[str, list[RunDifference]])
     for found in file.get(spec.driver, ()):
         if found.option is None or used[found.option]:
             yield Permitted(keys=found.keys, reason=found.reason)
@@ -181,9 +181,9 @@ def program(spec: RunSpec) -> ConfigurationProgram:
     """Return the program that builds the configuration in the version of the run's image."""
     return ConfigurationProgram(
         environment=environment_of(spec),
-        argv=(f"{payload.CODE}/{PROGRAM}",),
+        argv=(f"code/{PROGRAM}",),
         files={
-            **payload.payload_files(spec, __package__, (PROGRAM,), more_of_spec(spec)),
+            **payload_files(spec, __package__, (PROGRAM,), more_of_spec(spec)),
             **hub_files(spec),
         },
         env=ENV,

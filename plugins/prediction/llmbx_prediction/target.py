@@ -262,13 +262,13 @@ def _resolved(asked: Asked, workload: Workload | None, size: str | None, workspa
 
 def _scales(workload: Workload, size: str | None, recipe: str | None) -> dict[str, set[int]]:
     """The numbers of GPUs of a size's rows, by GPU type."""
-    from llmbx.api.verbs import scales
+    from llmbx.api.verbs import scales_of
 
     found: dict[str, set[int]] = {}
     for row in (row for each in workload.recipes if recipe in (None, each.name) for row in each.rows):
         if row.size == size:
             for gpu_type in row.gpu_types:
-                found.setdefault(gpu_type, set()).update(scales.scales(row.gpus))
+                found.setdefault(gpu_type, set()).update(scales_of(row.gpus))
     return found
 
 

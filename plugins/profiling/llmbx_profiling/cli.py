@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from llmbx.api.verbs import output
+from llmbx.api.verbs import OutputFormat, format_option, print_json, to_csv
 
 
 @click.command("nsys")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH|RUN...", type=click.Path(path_type=Path))
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum rows per table.")
-@output.format_option
-@click.option("--html", "page", type=output.Target(), metavar="FILE", help="Also write an HTML page.")
+@format_option
+@click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Also write an HTML page.")
 def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) -> None:
     """Analyze Nsight Systems profiles and show the time breakdown of each step.
 
@@ -31,12 +31,12 @@ def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) 
       llmbx nsys rank0.sqlite rank8.sqlite --format json
       llmbx nsys nsys_profile --html steps.html
     """
-    from llmbx.api.verbs import options, output
+    from llmbx.api.verbs import path_or_run
 
     from .analysis.analyze import analyze
     from .analysis.tables import STEP_COLUMNS, render, step_rows
 
-    analysis = analyze([options.path_or_run(path) for path in paths], top)
+    analysis = analyze([path_or_run(path) for path in paths], top)
     if page is not None:
         from llmbx.api.verbs import load_plugins as load
 
@@ -44,8 +44,8 @@ def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) 
 
         load().write_sections(page, "Profiles", (section(analysis),))
     if format_ == "json":
-        output.print_json(analysis)
+        print_json(analysis)
     elif format_ == "csv":
-        click.echo(output.to_csv(step_rows(analysis), STEP_COLUMNS), nl=False)
+        click.echo(to_csv(step_rows(analysis), STEP_COLUMNS), nl=False)
     else:
         render(analysis)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from llmbx.api import Figure, RunFolder, stats
+from llmbx.api import Figure, RunFolder, mean_of
 
 from .analysis.model import Analysis, Step
 from .names import FOLDER
@@ -38,7 +38,7 @@ def figures_of_analysis(analysis: Analysis) -> list[Figure]:
         ranks_of.setdefault(step.step, []).append(step)
     found = []
     for name, member in PARTS:
-        values = [stats.mean(getattr(step, member) for step in ranks) for ranks in ranks_of.values()]
+        values = [mean_of(getattr(step, member) for step in ranks) for ranks in ranks_of.values()]
         known = [value for value in values if value is not None]
         if known and len(known) == len(values):
             found.append(Figure(name=name, unit="s", values=tuple(known), step_s=_duration(analysis.steps)))

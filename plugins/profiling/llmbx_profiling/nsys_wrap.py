@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from importlib import resources
 
-from llmbx.api import Capture, Launch, Mount, Phase, Prefix, ProfileSpec, RunSpec, Value, secrets
-from llmbx.api import ranks as rank_lists
+from llmbx.api import Capture, Launch, Mount, Phase, Prefix, ProfileSpec, RunSpec, Value, rank_numbers, spell_ranks
+from llmbx.entry.secrets import HARMLESS, SECRET
 
 from .host_nsys import LIBRARIES, HostNsys
 from .names import DOMAIN, FOLDER, fill_template, glob_pattern, nsys_output
@@ -74,7 +74,7 @@ def wrap(
 def no_secrets_script() -> bytes:
     """Return the script that removes secrets from the environment, with llmbx's patterns for secrets in sed syntax."""
     text = _script("no_secrets.sh").decode()
-    return text.replace("s/HARMLESS/", f"s/{secrets.HARMLESS}/").replace("/SECRET/", f"/{secrets.SECRET}/").encode()
+    return text.replace("s/HARMLESS/", f"s/{HARMLESS}/").replace("/SECRET/", f"/{SECRET}/").encode()
 
 
 def _mounts(host_nsys: HostNsys) -> list[Mount]:
@@ -108,7 +108,7 @@ def _expected_files(spec: RunSpec, launch: Launch, phase: Phase, measured: bool)
     profile = spec.profile
     if profile is None or profile.tool != TOOL or not measured:
         return None
-    chosen = rank_lists.numbers(profile.ranks, launch.world_size)
+    chosen = rank_numbers(profile.ranks, launch.world_size)
     name = fill_template(profile.name, spec, launch.nodes, len(chosen))
     return ExpectedFiles(
         role=phase.role,
@@ -121,7 +121,7 @@ def _expected_files(spec: RunSpec, launch: Launch, phase: Phase, measured: bool)
 
 def _capture_files(spec: RunSpec, launch: Launch, phase: Phase, capture: Capture) -> ExpectedFiles:
     world = launch.world_size if phase.ranks == "all" else 1
-    chosen = rank_lists.numbers(capture.ranks, world)
+    chosen = rank_numbers(capture.ranks, world)
     name = capture.output or f"{FOLDER}/{ProfileSpec(start=0, stop=1, tool=TOOL).name}-{phase.role}"
     name = fill_template(name, spec, launch.nodes, len(chosen))
     steps = (capture.start, capture.stop)
@@ -148,13 +148,11 @@ def _wrap_phase(
     prefixes = [] if keep else [Prefix(argv=("/bin/sh", NO_SECRETS))]
     if metrics:
         prefixes.append(
-            Prefix(argv=_argv(spec, expected, command, ("--gpu-metrics-device=all",)), ranks=rank_lists.spell(metrics))
+            Prefix(argv=_argv(spec, expected, command, ("--gpu-metrics-device=all",)), ranks=spell_ranks(metrics))
         )
     if plain:
         everyone = len(plain) == launch.world_size and phase.ranks == "all"
-        prefixes.append(
-            Prefix(argv=_argv(spec, expected, command), ranks="all" if everyone else rank_lists.spell(plain))
-        )
+        prefixes.append(Prefix(argv=_argv(spec, expected, command), ranks="all" if everyone else spell_ranks(plain)))
     makes = (*phase.makes, glob_pattern(expected.name)) if expected.required else phase.makes
     return phase.replace(prefixes=(*phase.prefixes, *prefixes), makes=makes)
 

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from llmbx.api import Finding, Obstacle, RunSpec, format_bytes, free_bytes, plural
-from llmbx.api import ranks as rank_lists
+from llmbx.api import Finding, Obstacle, RunSpec, format_bytes, free_bytes, plural, rank_numbers
 
 from . import nsys_tools
 from .host_nsys import HOST_RUNTIMES
@@ -67,7 +66,7 @@ def obstacle(spec: RunSpec, environ: Mapping[str, str] = os.environ) -> Obstacle
             fix=f"install Nsight Systems, or set {VARIABLE} to its command",
             adds=ADDS_ON_CPU if spec.gpu_type == "cpu" else ADDS_ON_GPU,
         )
-    ranks = len(rank_lists.numbers(spec.profile.ranks, spec.gpus)) if spec.profile else 1
+    ranks = len(rank_numbers(spec.profile.ranks, spec.gpus)) if spec.profile else 1
     found = nsys_tools.version(nsys)
     if ranks == 1 or not found or found >= MIN_PARALLEL_VERSION:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import RunSpec, ranks
+from llmbx.api import RunSpec, rank_numbers
 
 from .settings import samples_gpus
 
@@ -32,7 +32,7 @@ def estimate(spec: RunSpec) -> tuple[int, int]:
     profile = spec.profile
     if profile is None:
         return 0, 0
-    chosen = ranks.numbers(profile.ranks, spec.gpus)
+    chosen = rank_numbers(profile.ranks, spec.gpus)
     if spec.gpu_type == "cpu":
         return len(chosen), BASE * len(chosen)
     steps = profile.stop - profile.start

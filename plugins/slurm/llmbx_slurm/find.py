@@ -11,7 +11,14 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from llmbx.api import InfraError, Job, RunFolder, RunSpec, Unreachable, exits, processes, script
+from llmbx.api import (
+    InfraError,
+    Job,
+    Launcher,
+    RunFolder,
+    RunSpec,
+    Unreachable,
+)
 
 from .commands import call
 from .settings import sbatch_options
@@ -25,7 +32,7 @@ def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
     """The job of each run folder that has one. Raises `Unreachable` if the controller does not respond."""
     found, inside = {}, set()
     for run_dir, spec in runs.items():
-        start, is_job = exits.read_start(run_dir, spec), _is_job(run_dir)
+        start, is_job = Launcher.read_start(run_dir, spec), _is_job(run_dir)
         process = None if is_job else _process(run_dir)
         if start is not None and (is_job or process):
             suffix = f";{cluster}" if (cluster := sbatch_options(spec).get("clusters")) else ""
@@ -45,14 +52,14 @@ def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
 def _is_job(run_dir: Path) -> bool:
     """Whether the run's script was rendered for sbatch, not for an existing allocation."""
     try:
-        return b"\n#SBATCH " in RunFolder(path=run_dir).read(script.SCRIPT)
+        return b"\n#SBATCH " in RunFolder(path=run_dir).read("run.sh")
     except OSError:
         return True
 
 
 def _process(run_dir: Path) -> str | None:
     """The process of the script of a run inside an allocation; `ENDED` if the script has written its exit code."""
-    return processes.search(run_dir, script.SCRIPT) or (processes.ENDED if exits.read_exit(run_dir) else None)
+    return Launcher.find_script(run_dir)
 
 
 def _by_cluster(runs: Mapping[Path, RunSpec], without: Iterable[Path]) -> dict[str, list[Path]]:

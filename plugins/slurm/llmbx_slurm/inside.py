@@ -6,8 +6,13 @@ import os
 import time
 from pathlib import Path
 
-from llmbx.api import Job, Launch, RunSpec, UsageError, Wrapping, detached, exits
-from llmbx.api import script as scripts
+from llmbx.api import (
+    Job,
+    Launch,
+    RunSpec,
+    UsageError,
+    Wrapping,
+)
 
 from . import render
 from .allocation import Allocation, check_cpus
@@ -48,15 +53,15 @@ class InsideLauncher(SlurmLauncher):
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
         """Start the script in a new session; it ends with the allocation, and with this process until `release`."""
-        exits.forget_exit(run_dir)
-        output, variables = run_dir / scripts.batch_name(spec), submitted_environment(spec)
-        process = detached.start(script, output, run_dir, variables, attended=True)
+        self.forget_exit(run_dir)
+        output, variables = run_dir / self.batch_name(spec), submitted_environment(spec)
+        process = self.start_script(script, output, run_dir, variables, attended=True)
         return Job(launcher=self.name, job_id=self.allocation.job_id, submitted=time.time(), process=process)
 
     def release(self, job: Job, run_dir: Path) -> None:
         """Let the run's steps continue when this process ends."""
         assert job.process is not None
-        detached.release(job.process)
+        self.release_script(job.process)
 
 
 def inside(spec: RunSpec) -> InsideLauncher | None:

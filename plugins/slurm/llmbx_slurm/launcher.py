@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from llmbx.api import (
-    PREFLIGHT,
+    Exit,
     Finding,
     InfraError,
     Job,
@@ -24,10 +24,8 @@ from llmbx.api import (
     Unreachable,
     UsageError,
     Wrapping,
-    detached,
-    exits,
-    secrets,
 )
+from llmbx.entry.secrets import is_secret
 
 from . import complete, propose, reasons, render, time_limit
 from .allocation import JOB
@@ -36,6 +34,7 @@ from .evidence import Evidence, read_evidence, read_step_evidence
 from .find import find_jobs
 from .params import check_params, check_srun
 from .pending import Pending
+from .preflight import PREFLIGHT
 from .settings import queue_limit, sbatch_options, srun_options, with_option
 from .state import PENDING, VERDICTS, Queue, SlurmState
 
@@ -165,7 +164,7 @@ class SlurmLauncher(Launcher):
 
         Raises `InfraError`, with a hint, if sbatch fails, and `UsageError` if no partition can ever run the job.
         """
-        exits.forget_exit(run_dir)
+        self.forget_exit(run_dir)
         options = sbatch_options(spec)
         if "clusters" not in options and (why := reasons.too_large(spec.nodes, options.get("partition"))):
             raise UsageError(f"the job could never start: {why}")
@@ -207,7 +206,7 @@ class SlurmLauncher(Launcher):
     def cancel(self, job: Job, run_dir: Path) -> None:
         """Cancel the job. Slurm sends TERM, and KILL after its grace period. In an allocation only the steps end."""
         if job.process is not None:
-            detached.stop(job.process, run_dir)
+            self.stop_script(job.process, run_dir)
             return
         number, _, cluster = job.job_id.partition(";")
         call("scancel", *([f"--clusters={cluster}"] if cluster else []), number)
@@ -220,7 +219,7 @@ class SlurmLauncher(Launcher):
     def dump_stacks(self, job: Job, run_dir: Path) -> None:
         """Send SIGUSR1 to every rank, but not to the script."""
         if job.process is not None:
-            detached.dump_stacks(job.process, run_dir)
+            self.dump_script_stacks(job.process, run_dir)
             return
         number, _, cluster = job.job_id.partition(";")
         call("scancel", *([f"--clusters={cluster}"] if cluster else []), "--signal=USR1", number)
@@ -230,7 +229,7 @@ class SlurmLauncher(Launcher):
         end = _script_exit(job, run_dir)
         if end is not None:
             return self._ended_in_allocation(job, run_dir, end)
-        status = detached.status(process, run_dir, job.submitted)
+        status = self.script_status(process, run_dir, job.submitted)
         if status.state == "running" and not status.reason:
             return status
         try:
@@ -243,7 +242,7 @@ class SlurmLauncher(Launcher):
             return JobStatus(state="lost", reason="the allocation has ended, but the script did not write exit.json")
         return status
 
-    def _ended_in_allocation(self, job: Job, run_dir: Path, end: exits.Exit) -> JobStatus:
+    def _ended_in_allocation(self, job: Job, run_dir: Path, end: Exit) -> JobStatus:
         """The status of an ended run inside an allocation, whose end is the cause if both ended together."""
         try:
             state = self._queue.state(job.job_id) if end.exit_code else None
@@ -267,7 +266,7 @@ class SlurmLauncher(Launcher):
 
 def submitted_environment(spec: RunSpec) -> dict[str, str]:
     """The variables for a run script: those of this process without the surrounding job's, and the run's secrets."""
-    variables = {**environment(), **{name: value for name, value in spec.env.items() if secrets.is_secret(name)}}
+    variables = {**environment(), **{name: value for name, value in spec.env.items() if is_secret(name)}}
     variables.pop("SLURM_TIME_FORMAT")
     return variables
 
@@ -276,13 +275,13 @@ def _finding(problem: str, fix: str, absent: bool = False) -> Finding:
     return Finding(rule="launcher slurm", problem=problem, fix=fix, warning=absent)
 
 
-def _script_exit(job: Job, run_dir: Path) -> exits.Exit | None:
+def _script_exit(job: Job, run_dir: Path) -> Exit | None:
     """The exit file of this job's script; None if it is missing or from another job in the same folder."""
-    end = exits.read_exit(run_dir)
+    end = Exit.read(run_dir)
     return end if end is not None and end.job_id == job.job_id.partition(";")[0] else None
 
 
-def _from_earlier_start(end: exits.Exit, state: SlurmState) -> bool:
+def _from_earlier_start(end: Exit, state: SlurmState) -> bool:
     """Whether the exit file is from before the start that Slurm reports, because the job was requeued."""
     clock = end.since_boot  # the wall clock of the node may have been set back during the run
     ended = end.ended if clock is None else end.started + clock.ended - clock.started
@@ -297,12 +296,12 @@ def _requeued_without_start(state: SlurmState) -> JobStatus:
     )  # fmt: skip
 
 
-def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: exits.Exit | None) -> JobStatus:
+def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: Exit | None) -> JobStatus:
     evidence = _evidence(run_dir)
     if state is None and end is None:
         return _forgotten(job, run_dir, evidence)
     known = state or SlurmState(name="")
-    status = exits.exit_status(end) if end is not None else JobStatus(state="ended")
+    status = end.status() if end is not None else JobStatus(state="ended")
     if status.phase == PREFLIGHT and status.reason and known.name not in VERDICTS:
         return status
     verdict = _verdict(known, evidence, status)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from llmbx.api import PREFLIGHT, Launch, Phase, RunSpec, UsageError, Wrapping, hardware, script, settings_of
+from llmbx.api import (
+    GpuType,
+    Launch,
+    Launcher,
+    Phase,
+    RunSpec,
+    UsageError,
+    Wrapping,
+    settings_of,
+)
 
 from .settings import SlurmSettings
 from .steps import Start
@@ -14,12 +23,15 @@ ABOVE_GPUS = 64
 MINUTES = 10
 """Time limit of the step in minutes. It includes unpacking the image on every node."""
 
+PREFLIGHT = "preflight"
+"""The role of the node check."""
+
 
 def phase(spec: RunSpec, launch: Launch) -> Phase:
     """The phase of the node check: one task on each node, with the environment of the first phase."""
     expected = str(min(spec.gpus, spec.gpus_per_node))
     kind = (
-        spec.gpu_type if spec.gpu_type in hardware.builtin() else "any"
+        spec.gpu_type if spec.gpu_type in GpuType.builtin() else "any"
     )  # the device name of a user-defined type is unknown
     argv = ("/bin/sh", "preflight.sh", expected, kind, *spec.repositories)
     return Phase(role=PREFLIGHT, argv=argv, env=launch.phases[0].env)
@@ -31,7 +43,7 @@ def with_preflight(spec: RunSpec, launch: Launch) -> Launch:
         raise UsageError(
             f"phase '{PREFLIGHT}': this role is reserved for llmbx's node check; disable it with --no-preflight"
         )
-    files = {"preflight.sh": script.shell("preflight.sh", __package__).encode()}
+    files = {"preflight.sh": Launcher.shell_source("preflight.sh", __package__).encode()}
     return Launch(
         nodes=launch.nodes, ranks_per_node=1, gpus_per_rank=launch.gpus_per_rank * launch.ranks_per_node,
         phases=(phase(spec, launch),), files=files,
@@ -49,5 +61,8 @@ def script_blocks(spec: RunSpec, launch: Launch, wrapping: Wrapping, srun: Start
     check = with_preflight(spec, launch)
     (one,) = check.phases
     start = srun(spec, check, one, wrapping, {"output": OUTPUT, "time": str(MINUTES)})
-    functions = [script.shell("preflight_all.sh", __package__), script.rank_function(spec, one, wrapping, start)]
-    return functions, [script.files(check), f"check_nodes {launch.nodes}"]
+    functions = [
+        Launcher.shell_source("preflight_all.sh", __package__),
+        Launcher.rank_function(spec, one, wrapping, start),
+    ]
+    return functions, [Launcher.launch_files(check), f"check_nodes {launch.nodes}"]

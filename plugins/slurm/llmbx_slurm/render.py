@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from llmbx.api import Launch, Phase, RunSpec, Wrapping, phase_ranks, script, secrets
+from llmbx.api import (
+    Launch,
+    Launcher,
+    Phase,
+    RunSpec,
+    Wrapping,
+)
+from llmbx.entry.secrets import is_secret
 
 from . import preflight, steps
 from .allocation import STEP_OPTIONS, Allocation
@@ -31,12 +39,12 @@ def render(
 
     Raises `UsageError` for invalid options or values.
     """
-    script.check_launch(launch, wrappings)
+    Launcher.check_launch(launch, wrappings)
     pairs = list(zip(launch.phases, wrappings, strict=True))
     title = f"{spec.experiment}: {launch.world_size} rank(s) on {launch.nodes} node(s)"
     job_id = allocation.job_id if allocation else "${SLURM_JOB_ID-}"
-    options = [] if allocation else header(spec, launch, script.planned(run_dir))
-    head = script.head(title, run_dir, spec, job_id, script.batch_name(spec))
+    options = [] if allocation else header(spec, launch, Launcher.is_written_in_advance(run_dir))
+    head = Launcher.script_head(title, run_dir, spec, job_id, Launcher.batch_name(spec))
 
     start = functools.partial(_auxiliary, allocation)
     functions, check = preflight.script_blocks(spec, launch, wrappings[0], start)
@@ -44,23 +52,23 @@ def render(
     name = steps.job_name(wrappings, in_allocation=allocation is not None)
     blocks = [
         "\n".join(["#!/bin/bash", *options, head, *_allocation_variables(allocation), *name]),
-        script.shell("common.sh"),
-        "# Messages of srun if the controller did not answer\n" + script.setting("unanswered", "\n".join(UNANSWERED)),
-        script.shell("slurm.sh", __package__),
+        Launcher.shell_source("common.sh"),
+        "# Messages of srun if the controller did not answer\n" + "unanswered=" + shlex.quote("\n".join(UNANSWERED)),
+        Launcher.shell_source("slurm.sh", __package__),
         *(
-            script.rank_function(spec, phase, wrapping, srun(spec, launch, phase, wrapping, allocation))
+            Launcher.rank_function(spec, phase, wrapping, srun(spec, launch, phase, wrapping, allocation))
             for phase, wrapping in pairs
         ),
         *functions,
         *boost,
         *steps.cleanup(spec, launch, wrappings, start),
         "archive_previous_start\nbegin",
-        script.files(launch),
-        *script.setup(spec),
+        Launcher.launch_files(launch),
+        *Launcher.setup_lines(spec),
         rendezvous("SLURM_JOB_ID" if allocation is None else "$$"),
         *check,
         *set_boost,
-        script.phases(launch),
+        Launcher.script_phases(launch),
     ]
     return "\n".join(block.rstrip("\n") + "\n" for block in blocks)
 
@@ -70,7 +78,7 @@ def _allocation_variables(allocation: Allocation | None) -> list[str]:
     if allocation is None:
         return []
     known = {"SLURM_JOB_ID": allocation.job_id, "SLURM_JOB_NODELIST": ",".join(allocation.hosts)}
-    return [*script.exports(known)]
+    return [f"export {name}={shlex.quote(value)}" for name, value in known.items()]
 
 
 def header(spec: RunSpec, launch: Launch, in_advance: bool = False) -> list[str]:
@@ -85,7 +93,7 @@ def header(spec: RunSpec, launch: Launch, in_advance: bool = False) -> list[str]
         "job-name": spec.experiment,
         "nodes": str(launch.nodes),
         "ntasks-per-node": str(launch.ranks_per_node),
-        "output": _numbered(script.batch_name(spec)) if in_advance else LITERAL + script.batch_name(spec),
+        "output": _numbered(Launcher.batch_name(spec)) if in_advance else LITERAL + Launcher.batch_name(spec),
         "open-mode": "append",
         **dict(sorted(_options(spec, launch, user_options).items())),
     }
@@ -127,7 +135,7 @@ def forwarded(spec: RunSpec, launch: Launch) -> tuple[str, ...]:
     """Names of variables whose values come from the submitting shell: forwarded variables of phases, and secrets."""
     names = [*spec.secrets, *(name for phase in launch.phases for name in (*phase.forward, *phase.env))]
     selected = {*spec.secrets, *(name for phase in launch.phases for name in phase.forward)}
-    return tuple(dict.fromkeys(name for name in (*names, *spec.env) if name in selected or secrets.is_secret(name)))
+    return tuple(dict.fromkeys(name for name in (*names, *spec.env) if name in selected or is_secret(name)))
 
 
 def _export(value: str, names: tuple[str, ...]) -> str:
@@ -161,18 +169,18 @@ def srun(
     options = {
         "export": "ALL",
         "nodes": "1" if first else str(launch.nodes),
-        "ntasks": str(phase_ranks(phase, launch)),
+        "ntasks": str(launch.ranks_of(phase)),
         "ntasks-per-node": "1" if first else str(launch.ranks_per_node),
         **({"relative": "0"} if first and allocation is None else {}),
         "kill-on-bad-exit": "1",
-        "output": LITERAL + script.log_name(spec),
+        "output": LITERAL + Launcher.log_name(spec),
         "open-mode": "append",
         **_cpu_options(sbatch_options(spec)),
         **_step_options(spec, launch, allocation, first),
     }
     profile_options = srun_options(spec)
     check_srun(profile_options, f"cluster '{spec.cluster}'")
-    label = ["--label"] if phase_ranks(phase, launch) > 1 else []
+    label = ["--label"] if launch.ranks_of(phase) > 1 else []
     set_by_wrapping = {flag.partition("=")[0].removeprefix("--") for flag in wrapping.launcher_flags}
     after = {name: value for name, value in profile_options.items() if name in set_by_wrapping}
     options |= {name: value for name, value in profile_options.items() if name not in set_by_wrapping}
@@ -216,7 +224,7 @@ def rendezvous(seed: str = "SLURM_JOB_ID") -> str:
     first, count = PORTS
     lines = [
         '[ -n "${SLURM_JOB_ID-}" ] || fail 2 "submit this script with sbatch"',
-        script.forget_ranks(),
+        Launcher.forget_ranks(),
         "LLMBX_MASTER_ADDR=$(first_address)",
         f"LLMBX_MASTER_PORT=$(({first} + {seed} * 8 % {count}))",
         "export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from llmbx.api import JOB_NAME, Launch, Phase, RunSpec, Wrapping, script, settings_of
+from llmbx.api import (
+    JOB_NAME,
+    Launch,
+    Launcher,
+    Phase,
+    RunSpec,
+    Wrapping,
+    settings_of,
+)
 
 from .settings import SlurmSettings
 
@@ -40,7 +48,7 @@ def vboost(spec: RunSpec, launch: Launch, start: Start) -> tuple[list[str], list
         return [], []
     argv = ("/bin/sh", "-c", BOOST, "vboost", str(level))
     body = _on_each_node(spec, launch, start, argv, VBOOST_OUTPUT, "exec")
-    functions = [script.shell("vboost.sh", __package__), f"rank_vboost() {{\n  {body}\n}}"]
+    functions = [Launcher.shell_source("vboost.sh", __package__), f"rank_vboost() {{\n  {body}\n}}"]
     return functions, [f"set_vboost {launch.nodes} {level}"]
 
 
@@ -76,5 +84,5 @@ def _on_each_node(
     phase = Phase(role="each-node", argv=argv)
     each = Launch(nodes=launch.nodes, ranks_per_node=1, gpus_per_rank=0, phases=(phase,))
     words = start(spec, each, phase, Wrapping(), {"output": output, "time": str(MINUTES)})
-    command: str = script.folded([script.quoted(word) for word in (*before, *words, *argv)])
+    command: str = Launcher.command_line((*before, *words, *argv))
     return command

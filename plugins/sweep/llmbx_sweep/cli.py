@@ -11,15 +11,20 @@ import click
 
 from llmbx.api import InfraError, RunFolder, RunSpec, UsageError
 from llmbx.api.verbs import (
+    RUN_OPTIONS,
+    WORKLOAD_ARGUMENT,
+    NumberAbove,
+    OutputRow,
     RunCommand,
     Workspace,
-    completion,
     explicit_options,
+    format_option_with,
     load_workspace,
-    numbers,
-    options,
-    output,
-    plugin_options,
+    output_option,
+    parse_fraction,
+    pop_settings,
+    print_rows,
+    which_workload,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
     from .summary import Row as Summary
 
 LISTS = {
-    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD | PLAN.toml", type=completion.WORKLOAD),
+    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD | PLAN.toml", type=WORKLOAD_ARGUMENT),
     "recipe": click.option("--recipe", metavar="A,B", help="Recipes. [default: newest]"),
     "size": click.option("-s", "--size", metavar="A,B", help="Model sizes."),
     "dtype": click.option("--dtype", metavar="A,B", help="Dtypes."),
@@ -59,8 +64,8 @@ RESULTS_CSV = (
 
 def _plan_options(function: Any) -> Any:
     """Add the options of `run`; those in `LISTS` replace the options of the same name."""
-    for name, option in reversed({**options.RUN_OPTIONS, **LISTS}.items()):
-        if name in options.RUN_OPTIONS:
+    for name, option in reversed({**RUN_OPTIONS, **LISTS}.items()):
+        if name in RUN_OPTIONS:
             function = option(function)
     return function
 
@@ -76,7 +81,7 @@ def _plan_options(function: Any) -> Any:
 )
 @click.option(
     "--max-gpu-hours",
-    type=numbers.Above(0, or_equal=True),
+    type=NumberAbove(0, or_equal=True),
     metavar="H",
     help="Reject a plan that takes more than H GPU-hours.",
 )
@@ -87,8 +92,8 @@ def _plan_options(function: Any) -> Any:
 @click.option("--show", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Print the results so far.")
 @click.option("--offline", is_flag=True, help="Do not download anything.")
 @click.option("--tolerance", default="5%", show_default=True, help="Allowed slowdown against the published step time.")
-@options.output_option
-@output.format_option_with("junit")
+@output_option
+@format_option_with("junit")
 @_plan_options
 def command(
     repeats: int | None, dry_run: bool, max_jobs: int | None, max_gpu_hours: float | None, resume: str | None,
@@ -110,9 +115,8 @@ def command(
       llmbx sweep plan.toml --max-jobs 500 --max-gpu-hours 2000
       llmbx sweep --resume
     """
-    from llmbx.api.verbs import numbers
 
-    allowed = numbers.fraction(tolerance, "--tolerance")
+    allowed = parse_fraction(tolerance, "--tolerance")
     workspace = load_workspace(output)
     if resume is not None or show is not None:
         sweep = _existing(workspace, str(resume or show), plan)
@@ -181,19 +185,19 @@ def _read_plan(plan: dict[str, Any], repeats: int | None, workspace: Workspace) 
 
 def _part(plan: dict[str, Any], repeats: int | None) -> Part:
     """The options as a part of a plan."""
-    from llmbx.api.verbs import parse_pairs, tags
+    from llmbx.api.verbs import check_tags, parse_pairs
 
     from .plan import Part
 
     rest = dict(plan)
-    rest["workload"], rest["plugin"] = options.which_workload(rest.pop("names"), rest.pop("workload"), rest["plugin"])
+    rest["workload"], rest["plugin"] = which_workload(rest.pop("names"), rest.pop("workload"), rest["plugin"])
     for key in ("recipe", "size", "dtype", "gpu_type", "gpus"):
         rest[key] = tuple(_list(f"--{key.replace('_', '-')}", rest[key])) if rest[key] is not None else None
     pairs = parse_pairs("--set", rest.pop("settings"))
     rest["set"] = {key: tuple(value.split(",")) for key, value in pairs.items()}
     rest["env"] = parse_pairs("--env", rest["env"])
-    rest["plugin_keys"] = plugin_options.pop_settings(rest)
-    rest["tags"] = tags.check_tags(rest["tags"])
+    rest["plugin_keys"] = pop_settings(rest)
+    rest["tags"] = check_tags(rest["tags"])
     return Part(repeats=repeats, with_=rest.pop("wrappers"), **rest)
 
 
@@ -206,28 +210,34 @@ def _list(option: str, text: str) -> list[str]:
 
 def _check(cell: CellRequest, workspace: Workspace, dry_run: bool) -> RunSpec:
     """Resolve a cell and run all checks that are possible before it is started."""
-    from llmbx.api.verbs import context, flow, launching, site_findings
+    from llmbx.api.verbs import (
+        RunContext,
+        admit_run,
+        enter_here,
+        plan_launch,
+        site_findings,
+    )
 
     spec, force = workspace.resolve(cell.request), cell.request.force
     if dry_run:
-        spec, rooms = context.enter(spec, workspace.plugins, workspace.install, preview=True)
+        spec, rooms = RunContext.enter(spec, workspace.plugins, workspace.install, preview=True)
     else:
-        spec, rooms = flow.enter_here(spec, workspace, force)
+        spec, rooms = enter_here(spec, workspace, force)
         if why := rooms.launcher.available():
             raise InfraError(why)
-    found = context.findings(spec, rooms.framework)
-    spec = context.admit(spec, found if dry_run else [*found, *site_findings(spec, workspace.install)], force)
-    launching.plan(spec, rooms)
+    found = rooms.findings(spec)
+    spec = admit_run(spec, found if dry_run else [*found, *site_findings(spec, workspace.install)], force)
+    plan_launch(spec, rooms)
     return spec
 
 
 def _cost(cell: Cell, workspace: Workspace) -> Cost:
-    from llmbx.api.verbs import matching
+    from llmbx.api.verbs import exact_row
 
     from .cost import cost
 
     def published(spec: RunSpec) -> float | None:
-        found = matching.exact_row(spec, workspace.plugins.workload(spec.workload, spec.plugin))
+        found = exact_row(spec, workspace.plugins.workload(spec.workload, spec.plugin))
         return found.step_time_s if found else None
 
     return cost(cell, published)
@@ -252,12 +262,12 @@ def _drive(
     workspace: Workspace, sweep: Sweep, max_jobs: int, failed: bool, offline: bool, resumed: bool
 ) -> dict[Slot, Result]:
     """Run the sweep to its end. Ctrl-C does not cancel submitted jobs; it prints how to resume."""
-    from llmbx.api.verbs import context
+    from llmbx.api.verbs import RunContext
 
     from . import drive, start, state, store
     from .progress import SweepProgress
 
-    rooms = {cell.key: context.enter(cell.spec, workspace.plugins, workspace.install)[1] for cell in sweep.cells}
+    rooms = {cell.key: RunContext.enter(cell.spec, workspace.plugins, workspace.install)[1] for cell in sweep.cells}
     launcher = rooms[sweep.cells[0].key].launcher
     with store.locked(workspace.install, sweep):
         progress = SweepProgress(sweep.runs)
@@ -299,7 +309,7 @@ def _print_plan(cells: tuple[Cell, ...], costs: list[Cost], format_: str) -> Non
     from .cost import total
 
     rows = [_plan_row(cell, cost, format_ == "table") for cell, cost in zip(cells, costs, strict=True)]
-    output.print_rows(rows, PLAN_CSV if format_ == "csv" else PLAN, format_)
+    print_rows(rows, PLAN_CSV if format_ == "csv" else PLAN, format_)
     runs = sum(cell.repeats for cell in cells)
     unknown = total(costs, "node_hours")[1]
     sums = [f"{_format_total(costs, member)} {member.replace('_', '-').replace('gpu', 'GPU')}"
@@ -308,7 +318,7 @@ def _print_plan(cells: tuple[Cell, ...], costs: list[Cost], format_: str) -> Non
     click.echo(f"{len(cells)} cells, {runs} runs, {', '.join(sums)}{more}", err=True)
 
 
-def _plan_row(cell: Cell, cost: Cost, rounded: bool) -> output.Row:
+def _plan_row(cell: Cell, cost: Cost, rounded: bool) -> OutputRow:
     spec = cell.spec
     hours = {key: getattr(cost, key) for key in ("hours", "node_hours", "gpu_hours")}
     return {
@@ -348,16 +358,16 @@ def _print_results(
         print_cells(sweep.cells, results, found, workspace, allowed)
         return
     if format_ == "table":
-        output.print_rows([_result_row(row) for row in found], RESULTS, format_)
+        print_rows([_result_row(row) for row in found], RESULTS, format_)
         for row in found:
             if row.status not in ("completed", "missing"):
                 click.echo(f"{row.cell}: {row.status}: {row.cause}", err=True)
     else:
         rows = [{**msgspec.to_builtins(row)} for row in found]
-        output.print_rows(rows, RESULTS_CSV, format_)
+        print_rows(rows, RESULTS_CSV, format_)
 
 
-def _result_row(row: Summary) -> output.Row:
+def _result_row(row: Summary) -> OutputRow:
     half = (row.ci95_high - row.ci95_low) / 2 if row.ci95_high is not None and row.ci95_low is not None else None
     return {
         "cell": row.cell, "n": f"{row.n}/{row.repeats}", "step_time_s": row.step_time_s,
@@ -368,11 +378,11 @@ def _result_row(row: Summary) -> output.Row:
 
 def _exit_code(sweep: Sweep, results: dict[Slot, Result], workspace: Workspace, allowed: float) -> int:
     """The exit code of the worst run, as for `run --repeat`."""
-    from llmbx.api.verbs import flow
+    from llmbx.api.verbs import worst_exit_code
 
     specs = {cell.key: cell.spec for cell in sweep.cells}
     cells: dict[str, list[Result]] = {}
     for (key, _), result in results.items():
         cells.setdefault(key, []).append(result)
-    codes = {flow.worst_exit_code(found, specs[key], workspace, allowed) for key, found in cells.items()}
+    codes = {worst_exit_code(found, specs[key], workspace, allowed) for key, found in cells.items()}
     return next((code for code in (130, 4, 1, 5, 3) if code in codes), 0)

@@ -8,7 +8,18 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
 from llmbx.api import InfraError, JobStatus, Launcher, LlmbxError, Result, Unreachable
-from llmbx.api.verbs import STACK_GRACE_S, Plugins, Run, RunContext, conclude, pipeline, records, recovery, retry
+from llmbx.api.verbs import (
+    STACK_GRACE_S,
+    Plugins,
+    Run,
+    RunContext,
+    close_run,
+    conclude,
+    give_up,
+    may_take_over,
+    recover_run,
+    take_over,
+)
 
 from .start import Starter, SubmissionRejected, SubmissionUnknown
 from .state import Slot, SweepState, is_final
@@ -84,8 +95,8 @@ class Driver:
         after the submissions in progress have their job ids.
         """
         for slot, run in self.running.items():
-            if retry.may_take_over(run, self.launcher):
-                self.running[slot] = retry.take_over(run)
+            if may_take_over(run, self.launcher):
+                self.running[slot] = take_over(run)
         if self.launcher.attended:
             return self._run_attended()
         try:
@@ -175,7 +186,7 @@ class Driver:
             return
         unknown = list(self.unknown.items())
         try:
-            found = recovery.recover([run for _, run in unknown], self.launcher)
+            found = recover_run([run for _, run in unknown], self.launcher)
         except Unreachable as error:
             self._back_off(error)
             return
@@ -203,7 +214,7 @@ class Driver:
                 break
             if status.state in ("pending", "running"):
                 self._left.discard(slot)
-                status = pipeline.give_up(run, self.launcher, status) or self._cancel_if_stalled(run, status)
+                status = give_up(run, self.launcher, status) or self._cancel_if_stalled(run, status)
             if status.state not in ("pending", "running"):
                 self._close(slot, run, status)
                 self._submit(pool)
@@ -213,10 +224,10 @@ class Driver:
         """Record the result of a run that has ended, or its next attempt if it is retried."""
         try:
             rooms = self.starter.rooms[slot[0]]
-            outcome = pipeline.close(run, rooms, status, lambda text: self.listener.note(f"{slot[0]}: {text}"))
+            outcome = close_run(run, rooms, status, lambda text: self.listener.note(f"{slot[0]}: {text}"))
         except LlmbxError as error:  # the next attempt could not be started; the result has the reason
             self.listener.note(f"{slot[0]}: {error}")
-            result = records.read_result(run.path)
+            result = run.read_result()
             if result is None:
                 raise
             outcome = result

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from llmbx.api import Result
-from llmbx.api.verbs import Workspace, junit
+from llmbx.api.verbs import JunitCase, JunitVerdict, Workspace, junit_figures, junit_verdict, print_junit
 
 from .cells import Cell
 from .state import Slot
@@ -28,19 +28,19 @@ def print_cells(
         _case(cell, [results[slot] for slot in sorted(results) if slot[0] == cell.key], row, workspace, allowed)
         for cell, row in zip(cells, rows, strict=True)
     ]
-    junit.print_cases("llmbx sweep", found)
+    print_junit("llmbx sweep", found)
 
 
-def _case(cell: Cell, done: Sequence[Result], row: Row, workspace: Workspace, allowed: float) -> junit.Case:
-    verdict = junit.verdict(done, cell.spec, workspace, allowed) if done else junit.Verdict()
+def _case(cell: Cell, done: Sequence[Result], row: Row, workspace: Workspace, allowed: float) -> JunitCase:
+    verdict = junit_verdict(done, cell.spec, workspace, allowed) if done else JunitVerdict()
     if verdict.outcome == "passed" and len(done) < cell.repeats:
         missing = f"{len(done)} of {cell.repeats} runs done"
-        verdict = junit.Verdict(outcome="skipped", type="missing", message=missing)
+        verdict = JunitVerdict(outcome="skipped", type="missing", message=missing)
     times = [result.timing.total_s for result in done]
-    return junit.Case(
+    return JunitCase(
         name=cell.key,
         about=cell.spec.workload,
         verdict=verdict,
         time_s=sum(time for time in times if time is not None) if times and None not in times else None,
-        text=junit.figures({name: value for name, value in msgspec.to_builtins(row).items() if name in UNITS}, UNITS),
+        text=junit_figures({name: value for name, value in msgspec.to_builtins(row).items() if name in UNITS}, UNITS),
     )

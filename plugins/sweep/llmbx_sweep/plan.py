@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from llmbx.api import Natural, Positive, Scalar, Seconds, Settings, UsageError, Value
-from llmbx.api.verbs import Request, scales
+from llmbx.api.verbs import Request, scales_of
 
 T = TypeVar("T")
 Names = str | tuple[str, ...]
@@ -79,12 +79,12 @@ def read_plan(path: Path, kinds: Mapping[str, type[Settings]]) -> list[CellReque
 
     Raises `UsageError` with the file, the position and a suggestion.
     """
-    from llmbx.api import toml_file
+    from llmbx.api import convert_toml, parse_toml
 
-    data = _with_plugin_keys(toml_file.parse_toml(path), kinds)
+    data = _with_plugin_keys(parse_toml(path), kinds)
     parts = data.get("part")
     data = {**data, "part": [_with_plugin_keys(one, kinds) for one in parts]} if isinstance(parts, list) else data
-    file = toml_file.convert(data, PlanFile, str(path))
+    file = convert_toml(data, PlanFile, str(path))
     parts = [_merged(file, part) for part in file.part] or [file]
     try:
         return [cell for part in parts for cell in expand(part)]
@@ -179,10 +179,10 @@ def _gpus(part: Part) -> Sequence[int | None]:
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    if text == scales.ANY:
+    if text == "any":
         raise UsageError(f"gpus: '{text}' is not a scale: expected a number or a doubling range FIRST-LAST")
     try:
-        return scales.scales([text])
+        return scales_of([text])
     except UsageError as error:
         raise UsageError(f"gpus: {error}") from None
 

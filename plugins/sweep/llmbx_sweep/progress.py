@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from llmbx.api import Result
-from llmbx.api.verbs import Run, RunContext, output, pipeline
+from llmbx.api.verbs import Run, RunContext, attend_run, control_code
 from llmbx.api.verbs import RunProgress as Progress
 
 from .state import Slot
@@ -29,7 +29,7 @@ class SweepProgress:
     def note(self, text: str) -> None:
         """Print one line."""
         if self.is_terminal:
-            output.control(self.out, "\r\x1b[2K")
+            control_code(self.out, "\r\x1b[2K")
         print(text, file=self.out, flush=True)
 
     def attend(self, run: Run, rooms: RunContext) -> Result:
@@ -37,7 +37,7 @@ class SweepProgress:
         progress = Progress(run.record.spec, self.out)
         progress.note(f"started {run.record.id}")
         try:
-            return pipeline.attend(run, rooms, progress)
+            return attend_run(run, rooms, progress)
         finally:
             progress.close()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from llmbx.api import RunFolder, RunGroup, UsageError
-from llmbx.api.verbs import Install, Run, records
+from llmbx.api.verbs import Install, Run
 
 from . import store
 from .state import Slot, runs_of, slot_of, slots
@@ -45,7 +45,7 @@ def _sweep(install: Install, text: str) -> Sweep | None:
 
 def _used(runs: Sequence[Run]) -> Sequence[Run]:
     """The runs of one slot that are reported."""
-    completed = [run for run in runs if (result := records.read_result(run.path)) and result.status == "completed"]
+    completed = [run for run in runs if (result := run.read_result()) and result.status == "completed"]
     return completed[:1] or runs
 
 

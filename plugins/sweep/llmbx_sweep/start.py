@@ -7,8 +7,27 @@ import threading
 import time
 from collections.abc import Mapping
 
-from llmbx.api import Image, InfraError, LlmbxError, Progress, Result, RunSpec, Unreachable, UsageError, script, secrets
-from llmbx.api.verbs import Run, RunContext, SweepMark, launching, pipeline, records
+from llmbx.api import (
+    Image,
+    InfraError,
+    LlmbxError,
+    Progress,
+    Result,
+    RunSpec,
+    Unreachable,
+    UsageError,
+    forget_secrets,
+)
+from llmbx.api.verbs import (
+    Run,
+    RunContext,
+    SweepMark,
+    claim_folder,
+    conclude_unstarted,
+    fetch_image,
+    new_record,
+    render_launch,
+)
 
 from .state import Slot
 from .store import Sweep
@@ -50,14 +69,14 @@ class Starter:
         for key in dict.fromkeys(key for key in keys if key not in self._images):
             spec, rooms = self.specs[key], self.rooms[key]
             rooms.framework.parse_log(spec)
-            request = pipeline.wanted_image(spec, rooms)
+            request = rooms.wanted_image(spec)
             image = next((image for other, image in known if other == (spec.runtime, request)), None)
             if image is None:
-                image = pipeline.fetch_image(request, rooms, progress, self.offline)
+                image = fetch_image(request, rooms, progress, self.offline)
                 known.append(((spec.runtime, request), image))
             self._images[key] = image
         if any(spec.profile and not spec.profile.keep_secrets for spec in (self.specs[key] for key in keys)):
-            secrets.forget(os.environ)
+            forget_secrets(os.environ)
 
     def start(self, slot: Slot) -> Run:
         """Start one run.
@@ -67,25 +86,25 @@ class Starter:
         """
         key, repeat = slot
         spec, rooms = self.specs[key], self.rooms[key]
-        run_id, short_id, folder = records.claim_folder(rooms.install, spec, now=lambda: self._stamp(spec.experiment))
+        run_id, short_id, folder = claim_folder(rooms.install, spec, now=lambda: self._stamp(spec.experiment))
         self._remember_stamp(spec, run_id)
         mark = SweepMark(sweep_id=self.sweep.sweep_id, cell=key, repeat=repeat)
-        rendered = launching.render(spec, rooms, self._images[key], folder)
-        record = records.new_record(
+        rendered = render_launch(spec, rooms, self._images[key], folder)
+        record = new_record(
             run_id, spec, id=short_id, command=self.sweep.command, group=f"{self.sweep.sweep_id} {key}", sweep=mark,
             **rendered.recorded, image=self._images[key], versions=self._images[key].versions, prepare_s=0.0,
         )  # fmt: skip
-        records.write_record(folder, record, durable=False)
-        launching.write_files(folder, rendered)
+        record.write(folder, durable=False)
+        rendered.write(folder)
         try:
-            job = rooms.launcher.submit(folder / script.SCRIPT, spec, folder)
+            job = rooms.launcher.submit(folder / "run.sh", spec, folder)
         except Unreachable as error:
             raise SubmissionUnknown(Run(folder=str(folder), record=record), error) from error
         except LlmbxError as error:
-            result = pipeline.conclude_unstarted(Run(folder=str(folder), record=record), rooms.plugins, error)
+            result = conclude_unstarted(Run(folder=str(folder), record=record), rooms.plugins, error)
             raise SubmissionRejected(result, error) from error
         record = record.replace(job=job)
-        records.write_record(folder, record)
+        record.write(folder)
         return Run(folder=str(folder), record=record)
 
     def _stamp(self, experiment: str) -> float:

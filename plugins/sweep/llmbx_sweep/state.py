@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llmbx.api import Launcher, LlmbxError, Result, RunFolder, Unreachable
-from llmbx.api.verbs import RECORD, Install, Run, records, recovery
+from llmbx.api.verbs import Install, Run, recover_run
 
 from . import store
 from .cells import Cell
@@ -46,12 +46,12 @@ def read_state(install: Install, sweep: Sweep, launcher: Launcher, retry_failed:
     completed one is used, else the oldest. Raises `Unreachable` if the scheduler does not answer.
     """
     runs = runs_of(install, sweep)
-    without_job = [run for run in runs if run.record.job is None and records.read_result(run.path) is None]
-    recovered = {run.folder: run for run in recovery.recover(without_job, launcher)}
+    without_job = [run for run in runs if run.record.job is None and run.read_result() is None]
+    recovered = {run.folder: run for run in recover_run(without_job, launcher)}
     done: dict[Slot, Result] = {}
     running: dict[Slot, Run] = {}
     for run in (recovered.get(run.folder, run) for run in runs):
-        slot, result = slot_of(run), records.read_result(run.path)
+        slot, result = slot_of(run), run.read_result()
         if run.record.job is None:
             continue
         if result is None:
@@ -91,7 +91,7 @@ def results(install: Install, sweep: Sweep) -> dict[Slot, Result]:
     """The results so far. The scheduler is not queried."""
     found: dict[Slot, Result] = {}
     for run in runs_of(install, sweep):
-        result = records.read_result(run.path)
+        result = run.read_result()
         if result is not None and (result.status == "completed" or slot_of(run) not in found):
             found[slot_of(run)] = result
     return found
@@ -117,9 +117,9 @@ def runs_of(install: Install, sweep: Sweep) -> list[Run]:
         for folder in base.glob("*/*"):
             try:
                 place = RunFolder(path=folder)
-                if place.owner_id != owner or sweep.sweep_id.encode() not in place.read(RECORD):
+                if place.owner_id != owner or sweep.sweep_id.encode() not in place.read("run.json"):
                     continue  # another run of the same configuration: decoding it takes ten times as long
-                run = records.read_run(folder)
+                run = Run.read(folder)
             except (LlmbxError, OSError):
                 continue
             if run.record.sweep is not None and run.record.sweep.sweep_id == sweep.sweep_id:

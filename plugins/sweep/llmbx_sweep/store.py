@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from llmbx.api import InfraError, LlmbxError, RunFolder, UsageError, Value, did_you_mean, disk_errors, toml_file
-from llmbx.api.verbs import Install, records
+from llmbx.api import NOT_JSON, InfraError, LlmbxError, RunFolder, UsageError, Value, did_you_mean, disk_errors
+from llmbx.api.verbs import Install, current_user, decode_record, pretty_json
 
 from .cells import Cell
 
@@ -58,9 +58,9 @@ def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[C
             stamp += 1
     sweep = Sweep(
         sweep_id=sweep_id, created=time.time(), llmbx_version=__version__, command=command, cells=cells,
-        max_jobs=max_jobs, user=records.current_user(),
+        max_jobs=max_jobs, user=current_user(),
     )  # fmt: skip
-    RunFolder(path=folder(install, sweep)).write(FILE, records.pretty(sweep))
+    RunFolder(path=folder(install, sweep)).write(FILE, pretty_json(sweep))
     return sweep
 
 
@@ -90,7 +90,7 @@ def find(install: Install, text: str) -> Sweep:
         raise UsageError(f"no sweep in {place}")
     if text == "last":
         sweeps = (read(path) for path in known if RunFolder(path=path).owner_id in (os.geteuid(), 0))
-        newest = next((sweep for sweep in sweeps if sweep.user == records.current_user()), None)
+        newest = next((sweep for sweep in sweeps if sweep.user == current_user()), None)
         if newest is None:
             raise UsageError(f"no sweep in {place} is yours: name one ({known[0].name})")
         return newest
@@ -114,10 +114,10 @@ def read(path: Path) -> Sweep:
     Raises `UsageError` if the file cannot be read, `LlmbxError` if it is not a valid plan.
     """
     try:
-        return records.decode_record(RunFolder(path=path).read(FILE), Sweep)
+        return decode_record(RunFolder(path=path).read(FILE), Sweep)
     except OSError as error:
         raise UsageError(f"{path / FILE}: cannot read the file: {error.strerror}") from None
-    except toml_file.NOT_JSON as error:
+    except NOT_JSON as error:
         raise LlmbxError(f"{path / FILE}: not a valid sweep file for this version of llmbx: {error}") from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from llmbx.api import Result, Value, stats
+from llmbx.api import Result, Value, mean_of
 from llmbx_verdict.statistics import intervals
 
 from .cells import Cell
@@ -56,7 +56,7 @@ def _row(cell: Cell, results: Sequence[Result | None]) -> Row:
     return Row(
         cell=cell.key, workload=spec.workload, size=spec.size, dtype=spec.dtype, gpu_type=spec.gpu_type,
         gpus=spec.gpus, settings=cell.settings, repeats=cell.repeats, n=len(times), status=status, cause=cause,
-        step_time_s=stats.mean(times),
+        step_time_s=mean_of(times),
         ci95_low=interval.low if interval else None,
         ci95_high=interval.high if interval else None,
         tokens_per_s=_rate([result.tokens_per_s for result in valid]),
@@ -75,7 +75,7 @@ def _status(results: Sequence[Result | None]) -> tuple[str, str | None]:
 
 def _rate(values: Sequence[float | None]) -> float | None:
     """The rate at the mean step time, which is the harmonic mean of the rates of the repeats."""
-    per_rate = stats.mean([1 / value for value in values if value])
+    per_rate = mean_of([1 / value for value in values if value])
     return 1 / per_rate if per_rate else None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, Progress, UsageError, children, environments, locks
+from llmbx.api import Environment, InfraError, Progress, UsageError, end_leftovers, file_lock, follow_process, split_pin
 
 from . import cuda_fallback, needs, sizes, store, verified
 from .failures import explain, network_problem
@@ -41,7 +41,7 @@ def build(
     paths = store.environment_paths(environment, install, interpreter.minor)
     with _writing(paths):
         Path(paths.venvs).mkdir(parents=True, exist_ok=True)
-        with locks.held(paths.lock_file, f"it builds the environment {paths.label}", progress):
+        with file_lock(paths.lock_file, f"it builds the environment {paths.label}", progress):
             marker = store.read_marker(paths)
             if marker is None:
                 marker = _Builder(environment, paths, interpreter, progress, offline, settings).run(install)
@@ -66,7 +66,7 @@ class _Builder:
         verified.require_files(self.environment, self.paths.label, self.interpreter.minor)
         for line in needs.require(self.environment, self.paths.label, self.interpreter.path, os.environ):
             self.progress(line)
-        children.end_leftovers(self.paths.folder, "pip")  # a leftover `uv pip install` would write into the folder
+        end_leftovers(self.paths.folder, "pip")  # a leftover `uv pip install` would write into the folder
         self._make_venv()
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir()
@@ -139,7 +139,7 @@ class _Builder:
 
     def _probe(self, build: str, index: str | None) -> str | None:
         """The exact version that would be installed for `build`, or None if it is not available."""
-        name, _ = environments.split_pin(build)
+        name, _ = split_pin(build)
         build = verified.exact(build) if self.environment.files else build
         empty = str(self.temporary / "empty")  # what is installed already would not be listed
         if not self._uv([build, "--no-deps", "--dry-run", "--target", empty], [index] if index else []):
@@ -240,7 +240,7 @@ class _Builder:
                 self.lines.append(text)
                 shown.line(text)
 
-            return children.follow(argv, uv.env, self.temporary, record, shown.tick) == 0
+            return follow_process(argv, uv.env, self.temporary, record, shown.tick) == 0
 
     def _failure(self) -> InfraError:
         """The error that explains why uv failed."""
@@ -255,7 +255,7 @@ class _Builder:
         env = {**pip_environment(os.environ, self.temporary), "PYTHONDONTWRITEBYTECODE": ""}
         output: list[str] = []
         argv = [str(self.paths.python), *NOT_FROM_HERE, "-c", self.environment.check]
-        if children.follow(argv, env, self.temporary, output.append) != 0:
+        if follow_process(argv, env, self.temporary, output.append) != 0:
             last = next((line.strip() for line in reversed(output) if line.strip()), "no error output")
             raise InfraError(f"environment {self.paths.label} was installed but its check failed: {last}")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from llmbx.api import UsageError
-from llmbx.api.verbs import output
+from llmbx.api.verbs import OutputFormat
 
 if TYPE_CHECKING:
     from llmbx.api import Environment
@@ -65,7 +65,7 @@ def command() -> None:
 @click.option("--main", metavar="A,B", help="Packages whose versions runs record. [default: those that are specified]")
 @click.option("--check", default="", metavar="CODE", help="Python statement that must succeed in the environment.")
 @click.option(
-    "-o", "--output", "target", type=output.Target(dir_okay=False), metavar="FILE",
+    "-o", "--output", "target", type=OutputFormat(dir_okay=False), metavar="FILE",
     help="File to write. [default: standard output]",
 )  # fmt: skip
 def lock(
@@ -194,10 +194,10 @@ def _choice(requirements: tuple[str, ...], python: str, glibc: str, builds: Buil
 
 def _pins(path: Path, given: Container[str]) -> list[str]:
     """The exact requirements that a lock has for all platforms, without the packages that are `given` otherwise."""
-    from llmbx.api import environments
+    from llmbx.api import read_environment, split_pin
 
-    pins = [pin for step in environments.read_environment(path).steps for pin in step]
-    return [pin for pin in pins if environments.split_pin(pin)[0] not in given]
+    pins = [pin for step in read_environment(path).steps for pin in step]
+    return [pin for pin in pins if split_pin(pin)[0] not in given]
 
 
 def _is_file(text: str) -> bool:
@@ -219,7 +219,7 @@ def _platforms(text: str) -> list[str]:
 
 def _builds(builds: Iterable[str], variables: Iterable[str]) -> Builds:
     """What is built from source. Raises `UsageError` for a variable that is not NAME=VALUE."""
-    from llmbx.api import environments
+    from llmbx.api import normal_package_name
     from llmbx.api.verbs import parse_pairs
 
     from .lock import Builds
@@ -227,7 +227,7 @@ def _builds(builds: Iterable[str], variables: Iterable[str]) -> Builds:
     needs = {}
     for text in builds:
         name, _, listed = text.partition("=")
-        needs[environments.normal_name(name)] = tuple(need.strip() for need in listed.split(",") if need.strip())
+        needs[normal_package_name(name)] = tuple(need.strip() for need in listed.split(",") if need.strip())
     return Builds(needs=needs, env=parse_pairs("--build-env", tuple(variables)))
 
 
@@ -241,10 +241,10 @@ def _name(name: str | None, target: Path | None) -> str:
 
 def _main(requirements: Iterable[str]) -> list[str]:
     """The normalized names of the required packages; their versions are recorded for every run."""
-    from llmbx.api import environments
+    from llmbx.api import normal_package_name
 
     names = (re.match(r"[A-Za-z0-9][\w.-]*", text) for text in requirements if not _is_file(text))
-    return list(dict.fromkeys(environments.normal_name(name[0]) for name in names if name))
+    return list(dict.fromkeys(normal_package_name(name[0]) for name in names if name))
 
 
 def _comment(target: Path | None) -> str:
@@ -256,12 +256,12 @@ def _comment(target: Path | None) -> str:
 
 def _require_readable(text: str) -> None:
     """Raise `UsageError` if the written lock cannot be used: a file whose name does not say its package and version."""
-    from llmbx.api import environments
+    from llmbx.api import read_environment
 
     with tempfile.TemporaryDirectory(prefix="llmbx-lock-") as folder:
         path = Path(folder) / "lock.toml"
         path.write_text(text, encoding="utf-8")
         try:
-            environments.read_environment(path)
+            read_environment(path)
         except UsageError as error:
             raise UsageError(f"the index's files cannot be locked: {str(error).removeprefix(f'{path}: ')}") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from llmbx.api import Environment, InfraError, environments
+from llmbx.api import Environment, InfraError, split_pin
 
 from . import cuda, sizes
 from .failures import source_problem
@@ -18,7 +18,7 @@ from .settings import ALLOW_CUDA_BUILD
 def is_for_cuda(environment: Environment, build: str) -> bool:
     """Whether `build` of an environment without CUDA, or a package that is installed with it, is for CUDA."""
     pins = (build, *environment.variant_packages.get(build, ()))
-    return environment.cuda is None and bool(cuda.majors(environments.split_pin(pin) for pin in pins))
+    return environment.cuda is None and bool(cuda.majors(split_pin(pin) for pin in pins))
 
 
 def reason(build: str, index: str | None, lines: Sequence[str]) -> str:

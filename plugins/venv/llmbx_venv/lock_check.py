@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Container, Sequence
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, UsageError, environments, toml_file
+from llmbx.api import Environment, InfraError, UsageError, parse_toml, read_environment, split_pin
 
 from . import verified
 from .resolution import GLIBC, PLATFORMS, Choice, resolve
@@ -21,9 +21,9 @@ def form_problems(path: Path) -> tuple[Environment | None, list[str]]:
 
     Raises `UsageError` if the file cannot be read or is not TOML.
     """
-    toml_file.parse_toml(path)
+    parse_toml(path)
     try:
-        environment = environments.read_environment(path)
+        environment = read_environment(path)
     except UsageError as error:
         return None, [str(error).removeprefix(f"{path}: ")]
     if not any(environment.steps):
@@ -71,7 +71,7 @@ def _compared(environment: Environment, listed: Listed, skipped: Container[str])
         if name in listed and digest not in listed[name]
     ]
     for build in dict.fromkeys(build for platform in environment.platforms for build in _builds(environment, platform)):
-        files = environments.files_of(environment, build)
+        files = environment.files_of(build)
         if build not in skipped and not any(name in listed for name in files):
             problems.append(f"{build}: the index has none of the files in the lock ({', '.join(files)})")
     return problems
@@ -101,11 +101,11 @@ def _listed(environment: Environment, uv: Uv) -> tuple[Listed, list[str], dict[s
 
 
 def _choice(environment: Environment, group: Sequence[str], minor: str, index: str | None) -> Choice:
-    files = {pin: environments.files_of(environment, pin) for pin in group}
+    files = {pin: environment.files_of(pin) for pin in group}
     archives = [pin for pin, names in files.items() if not any(name.endswith(".whl") for name in names)]
     return Choice(
         requirements=tuple(map(verified.exact, group)), python=minor, glibc=GLIBC[-1], deps=False,
-        build=tuple(environments.split_pin(pin)[0] for pin in archives), indexes=(index,) if index else (),
+        build=tuple(split_pin(pin)[0] for pin in archives), indexes=(index,) if index else (),
     )  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def _groups(environment: Environment, platform: str) -> list[tuple[list[str], st
     """The requirements of a platform with all builds, each group with its further index; a group has no name twice."""
     groups: list[tuple[dict[str, str], str | None]] = []
     for build, index in _builds(environment, platform).items():
-        name = environments.split_pin(build)[0]
+        name = split_pin(build)[0]
         free = next((group for group, at in groups if at == index and name not in group), None)
         if free is None:
             groups.append((free := {}, index))
@@ -128,7 +128,7 @@ def _builds(environment: Environment, platform: str) -> dict[str, str | None]:
         for build, index in environment.variants.get(pin, ((pin, None),)):
             found[build] = found.get(build) or index
             found |= dict.fromkeys(environment.variant_packages.get(build, ()))
-    return {build: index for build, index in found.items() if environments.files_of(environment, build)}
+    return {build: index for build, index in found.items() if environment.files_of(build)}
 
 
 def _pins(environment: Environment, platform: str) -> list[str]:

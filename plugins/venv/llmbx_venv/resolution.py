@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from llmbx.api import InfraError, UsageError, Value, environments, toml_file
+from llmbx.api import InfraError, UsageError, Value, normal_package_name, parse_toml
 
 from .failures import network_problem, one_line
 from .pip_tool import configured_uv
@@ -85,7 +85,7 @@ def resolve(uv: Uv, choice: Choice, platform: str) -> tuple[Package, ...]:
         done = subprocess.run(argv, env=uv.env, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
             _raise(done.stderr.replace(f"{folder}/", ""), platform)
-        found = packages(toml_file.parse_toml(output))
+        found = packages(parse_toml(output))
         return _with_indexes(found, argv, choice.indexes, uv.env) if choice.indexes else found
 
 
@@ -99,7 +99,7 @@ def packages(lock: Mapping[str, Any]) -> tuple[Package, ...]:
         sizes = [file.get("size") for file in (wheels or archives)]
         found.append(
             Package(
-                name=environments.normal_name(entry["name"]),
+                name=normal_package_name(entry["name"]),
                 version=entry["version"],
                 wheels=dict(map(_file, wheels)),
                 archives=dict(map(_file, archives)),
@@ -120,7 +120,7 @@ def _with_indexes(
     pin = ""
     for line in done.stdout.splitlines():
         if new := re.match(r"([A-Za-z0-9][\w.-]*)==", line):
-            pin = environments.normal_name(new[1])
+            pin = normal_package_name(new[1])
         elif origin := re.match(r"\s+# from (\S+)", line):
             origins[pin] = origin[1].rstrip("/")
     further = {url.rstrip("/"): url for url in indexes}

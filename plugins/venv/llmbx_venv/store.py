@@ -15,7 +15,18 @@ from pathlib import Path
 
 import msgspec
 
-from llmbx.api import Environment, Image, InfraError, Value, decode, environments, toml_file, write_atomic
+from llmbx.api import (
+    NOT_JSON,
+    Environment,
+    Image,
+    InfraError,
+    Value,
+    decode,
+    normal_package_name,
+    pinned_versions,
+    split_file,
+    write_atomic,
+)
 
 MARKER = ".llmbx-environment.json"
 """Written last, when an environment is complete."""
@@ -77,14 +88,14 @@ class EnvironmentPaths(Value, frozen=True):
 def environment_paths(environment: Environment, install: Path, minor: str) -> EnvironmentPaths:
     """The paths of `environment` in `install` for the interpreter version `minor` ("3.11")."""
     label = f"{environment.name}-py{minor.replace('.', '')}"
-    return EnvironmentPaths(venvs=str(install / "venvs"), label=label, lock=environments.lock_digest(environment))
+    return EnvironmentPaths(venvs=str(install / "venvs"), label=label, lock=environment.lock_digest())
 
 
 def read_marker(paths: EnvironmentPaths) -> Marker | None:
     """The marker of a complete environment; None if it is missing, is for another lock, or has lost its interpreter."""
     try:
         marker = decode((paths.folder / MARKER).read_bytes(), Marker)
-    except (OSError, *toml_file.NOT_JSON):
+    except (OSError, *NOT_JSON):
         return None
     return marker if marker.lock == paths.lock and paths.python.exists() else None
 
@@ -102,7 +113,7 @@ def image(paths: EnvironmentPaths, environment: Environment, marker: Marker | No
     """The environment as an `Image`; without digest and versions if it is not built yet (`marker` is None)."""
     if marker is None:
         return Image(kind="venv", reference=environment.name, python=str(paths.python), path=str(paths.link))
-    names = [environments.normal_name(name) for name in environment.main] or list(environments.pins(environment))
+    names = [normal_package_name(name) for name in environment.main] or list(pinned_versions(environment))
     main = {name: marker.packages[name] for name in names if name in marker.packages}
     return Image(
         kind="venv",
@@ -119,7 +130,7 @@ def installed_packages(site: Path) -> dict[str, str]:
     import importlib.metadata
 
     found = importlib.metadata.distributions(path=[str(site)])
-    return dict(sorted((environments.normal_name(d.metadata["Name"]), d.version) for d in found))
+    return dict(sorted((normal_package_name(d.metadata["Name"]), d.version) for d in found))
 
 
 def accepted_files(environment: Environment) -> dict[str, str]:
@@ -131,7 +142,7 @@ def packages_digest(packages: dict[str, str], files: Mapping[str, str]) -> str:
     """sha256 of the sorted lines `name==version`, as listed by `pip freeze`, each with the digests of its `files`."""
     accepted: dict[tuple[str, str], set[str]] = {}
     for file, digest in files.items():
-        accepted.setdefault(environments.split_file(file), set()).add(digest)
+        accepted.setdefault(split_file(file), set()).add(digest)
     lines = "".join(
         " ".join([f"{name}=={version}", *sorted(accepted.get((name, version), ()))]) + "\n"
         for name, version in sorted(packages.items())

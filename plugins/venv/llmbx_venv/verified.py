@@ -11,7 +11,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, UsageError, archives, environments
+from llmbx.api import (
+    Environment,
+    InfraError,
+    UsageError,
+    package_problem,
+    split_file,
+    split_pin,
+    this_platform,
+)
 
 OPTIONS = ("--require-hashes", "--no-build-isolation")
 """An isolated build would download build tools without a digest."""
@@ -28,7 +36,7 @@ def requirements_text(environment: Environment, requirements: Sequence[str]) -> 
     """A requirements file with the exact `requirements` and the digests that the lock accepts for each."""
     lines = []
     for requirement in requirements:
-        digests = sorted(set(environments.files_of(environment, requirement).values()))
+        digests = sorted(set(environment.files_of(requirement).values()))
         options = "".join(f" --hash={digest}" for digest in digests)
         lines.append(f"{exact(requirement)}{options}\n")
     return "".join(lines)
@@ -41,14 +49,14 @@ def exact(requirement: str) -> str:
 
 def has_file(environment: Environment, requirement: str, minor: str, machine: str = platform.machine()) -> bool:
     """Whether the lock has a file of `requirement` for Python `minor` ("3.11") on `machine` ("x86_64")."""
-    return any(_fits(name, minor, machine) for name in environments.files_of(environment, requirement))
+    return any(_fits(name, minor, machine) for name in environment.files_of(requirement))
 
 
 def require_files(environment: Environment, label: str, minor: str) -> None:
     """Raise `InfraError` if the lock is not for this platform, or has digests but no file of a package for it."""
-    if environment.platforms and environments.this_platform() not in environment.platforms:
+    if environment.platforms and this_platform() not in environment.platforms:
         known = ", ".join(environment.platforms)
-        raise InfraError(f"environment {label}: its lock is for {known}, not for {environments.this_platform()}")
+        raise InfraError(f"environment {label}: its lock is for {known}, not for {this_platform()}")
     for requirement in (pin for step in environment.steps for pin in step) if environment.files else ():
         builds = [build for build, _ in environment.variants.get(requirement, ((requirement, None),))]
         if not any(has_file(environment, build, minor) for build in builds):
@@ -60,10 +68,10 @@ def check_wheels(environment: Environment, folder: Path) -> None:
     """Raise `UsageError` for a hostile or damaged file of an environment in `folder`, if the lock has no digests."""
     if environment.files or not folder.is_dir():
         return
-    wanted = {environments.split_pin(pin)[0] for step in environment.steps for pin in step}
+    wanted = {split_pin(pin)[0] for step in environment.steps for pin in step}
     for path in sorted(folder.iterdir()):
         package = path.is_file() and path.name.endswith((".whl", ".tar.gz", ".zip"))
-        if package and environments.split_file(path.name)[0] in wanted and (why := archives.package_problem(path)):
+        if package and split_file(path.name)[0] in wanted and (why := package_problem(path)):
             raise UsageError(f"{path} must not be installed: {why}; remove it, or replace it with the original")
 
 
@@ -73,7 +81,7 @@ def mismatch(lines: Sequence[str], environment: Environment) -> str | None:
     for pattern in _MISMATCH:
         if found := pattern.search(text):
             name = found["name"].replace("===", "==")
-            known = sorted(environments.files_of(environment, name).values()) if "==" in name else []
+            known = sorted(environment.files_of(name).values()) if "==" in name else []
             wanted = (
                 f"the lock has {known[0] if len(known) == 1 else f'{len(known)} others'}"
                 if known

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, Progress, children, environments
+from llmbx.api import Environment, InfraError, Progress, follow_process, split_pin
 
 from . import store, verified
 from .failures import explain
@@ -38,7 +38,7 @@ def gather(environment: Environment, install: Path, folder: Path, progress: Prog
         pip = [*base, *_command(known, pins, folder, temporary), *links]
         # An extra index is used only for the packages that need it, and only if the default index does not have them.
         extras = [["--extra-index-url", index] if index else [] for index in indexes]
-        if all(children.follow([*pip, *extra], env, temporary, lines.append) != 0 for extra in extras):
+        if all(follow_process([*pip, *extra], env, temporary, lines.append) != 0 for extra in extras):
             why = verified.mismatch(lines, known) or explain("pip", lines, configured_options(base, env), own)
             raise InfraError(f"environment {paths.label}: {why}")
     return sorted(path for path in folder.iterdir() if path.is_file())
@@ -46,7 +46,7 @@ def gather(environment: Environment, install: Path, folder: Path, progress: Prog
 
 def _command(known: Environment, pins: Sequence[str], folder: Path, temporary: Path) -> list[str]:
     """pip's arguments that put the files of `pins`, all with or all without a digest in the lock, in `folder`."""
-    if not environments.files_of(known, pins[0]):
+    if not known.files_of(pins[0]):
         return ["wheel", "--no-deps", "--wheel-dir", str(folder), *pins]
     listed = temporary / "requirements.txt"
     listed.write_text(verified.requirements_text(known, pins), encoding="utf-8")
@@ -58,10 +58,10 @@ def _sources(environment: Environment, marker: store.Marker) -> list[tuple[list[
 
     Requirements with and without a digest are in different groups.
     """
-    variants = {environments.split_pin(requirement)[0]: builds for requirement, builds in environment.variants.items()}
+    variants = {split_pin(requirement)[0]: builds for requirement, builds in environment.variants.items()}
     pins = {name: f"{name}=={version}" for name, version in marker.packages.items()}
     plain = [pin for name, pin in pins.items() if name not in variants]
-    covered = [pin for pin in plain if environments.files_of(environment, pin)]
+    covered = [pin for pin in plain if environment.files_of(pin)]
     others = [pin for pin in plain if pin not in covered]
     special = [
         ([pins[name]], list(dict.fromkeys(index for _, index in builds)))

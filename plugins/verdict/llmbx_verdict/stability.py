@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from llmbx.api import Stability, Stable, Step, choose_window, stats
+from llmbx.api import Stability, Stable, Step, choose_window, mean_of, median_of
 
 from .statistics import autoregression, series
 
@@ -102,7 +102,7 @@ def uncertainty(times: Sequence[float]) -> float | None:
     interval of `intervals.over_steps` also contains the doubt about the correlation, which makes that of ten steps up
     to five times as wide as it needs to be; this one is within a factor of two in 90 of 100 series.
     """
-    middle = stats.mean(times)
+    middle = mean_of(times)
     if not middle or len(times) < 4:
         return None
     mixture = autoregression.mean(times)
@@ -111,7 +111,7 @@ def uncertainty(times: Sequence[float]) -> float | None:
 
 def _shift(outliers: Sequence[series.Outlier], times: Sequence[float]) -> float:
     """How much outliers move the mean, relative to it; slow and fast ones do not cancel."""
-    middle, mean = stats.median(times) or 0.0, stats.mean(times) or 0.0
+    middle, mean = median_of(times) or 0.0, mean_of(times) or 0.0
     return sum(abs(outlier.time_s - middle) for outlier in outliers) / (len(times) * mean)
 
 

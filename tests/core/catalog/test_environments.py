@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from llmbx.catalog.environments import (
-    files_of,
     for_platform,
     load_environment,
-    lock_digest,
     pins,
     read_environment,
     split_file,
@@ -71,9 +69,9 @@ def test_a_broken_lock_names_the_file_and_the_remedy(tmp_path: Path, old: str, n
 
 
 def test_the_digest_follows_what_is_installed_and_not_the_sizes(tmp_path: Path) -> None:
-    digest = lock_digest(load_environment(write(tmp_path, LOCK)))
-    resized = lock_digest(load_environment(write(tmp_path, LOCK.replace("1250\ncheck", "9999\ncheck"))))
-    repinned = lock_digest(load_environment(write(tmp_path, LOCK.replace("toy==1.0", "toy==1.1"))))
+    digest = load_environment(write(tmp_path, LOCK)).lock_digest()
+    resized = load_environment(write(tmp_path, LOCK.replace("1250\ncheck", "9999\ncheck"))).lock_digest()
+    repinned = load_environment(write(tmp_path, LOCK.replace("toy==1.0", "toy==1.1"))).lock_digest()
     assert resized == digest
     assert repinned != digest
 
@@ -89,11 +87,9 @@ FILES = f"""
 
 def test_the_files_of_a_requirement_are_found_whatever_their_names_look_like(tmp_path: Path) -> None:
     environment = load_environment(write(tmp_path, LOCK + FILES))
-    assert files_of(environment, "Num_Py[fast]==2.3.5") == {"num_py-2.3.5.tar.gz": DIGEST}
-    assert list(files_of(environment, "torch==2.13.0+cpu")) == [
-        "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
-    ]
-    assert files_of(environment, "torch==2.13.0") == {}
+    assert environment.files_of("Num_Py[fast]==2.3.5") == {"num_py-2.3.5.tar.gz": DIGEST}
+    assert list(environment.files_of("torch==2.13.0+cpu")) == ["torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"]
+    assert environment.files_of("torch==2.13.0") == {}
     assert split_file("antlr4-python3-runtime-4.9.3.tar.gz") == ("antlr4-python3-runtime", "4.9.3")
 
 
@@ -119,7 +115,7 @@ def test_another_file_of_the_same_version_is_another_lock(tmp_path: Path) -> Non
     one = load_environment(write(tmp_path, LOCK + FILES))
     other = load_environment(write(tmp_path, LOCK + FILES.replace(DIGEST, f"sha256:{'b2' * 32}", 1)))
     plain = load_environment(write(tmp_path, LOCK))
-    assert len({lock_digest(one), lock_digest(other), lock_digest(plain)}) == 3
+    assert len({one.lock_digest(), other.lock_digest(), plain.lock_digest()}) == 3
 
 
 def test_a_lock_or_a_base_without_digests_is_named(tmp_path: Path) -> None:
@@ -146,14 +142,14 @@ def test_a_platform_adds_its_packages_to_the_first_step(tmp_path: Path) -> None:
     assert here.platforms == {"linux-x86_64": (), "linux-aarch64": ()}
     assert for_platform(here, "linux-x86_64") == here
     assert for_platform(lock, "linux-aarch64").steps == lock.steps
-    assert lock_digest(here) != lock_digest(lock)
+    assert here.lock_digest() != lock.lock_digest()
 
 
 def test_naming_platforms_and_needs_does_not_change_what_is_installed(tmp_path: Path) -> None:
-    plain = lock_digest(read_environment(write(tmp_path, LOCK)))
+    plain = read_environment(write(tmp_path, LOCK)).lock_digest()
     named = LOCK + PLATFORMS.replace('"triton==3.7.1"', "")
-    assert lock_digest(read_environment(write(tmp_path, named))) == plain
-    assert lock_digest(read_environment(write(tmp_path, f'{named}[build_env]\nFORCE = "1"'))) != plain
+    assert read_environment(write(tmp_path, named)).lock_digest() == plain
+    assert read_environment(write(tmp_path, f'{named}[build_env]\nFORCE = "1"')).lock_digest() != plain
 
 
 @pytest.mark.parametrize(

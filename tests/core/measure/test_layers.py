@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from llmbx.model import ModelShape
-from llmbx.model import layers as of
-from llmbx.model.flops import transformer
+from llmbx.model.flops import Flops
+from llmbx.model.layers import Term
 
 
 def pairs(tokens: int, seen: int, chunk: int | None = None) -> int:
@@ -23,9 +23,9 @@ def test_a_transformer_is_the_sum_of_its_layers() -> None:
     shape = ModelShape(
         layers=3, hidden_size=64, ffn_hidden_size=96, heads=8, query_groups=2, vocab_size=500, sequence_length=128
     )
-    whole = transformer(shape, "one")
-    summed = of.total(
-        [of.attention(128, 64, 8, 2, layers=3), of.mlp(128, 64, 96, layers=3), of.logits(128, 64, 500)], "two"
+    whole = Flops.transformer(shape, "one")
+    summed = Flops.total(
+        [Term.attention(128, 64, 8, 2, layers=3), Term.mlp(128, 64, 96, layers=3), Term.logits(128, 64, 500)], "two"
     )
     assert (summed.full, summed.causal) == (pytest.approx(whole.full), pytest.approx(whole.causal))
     assert [term.name for term in summed.terms] == ["attention", "mlp", "logits"]
@@ -36,7 +36,7 @@ def test_a_transformer_is_the_sum_of_its_layers() -> None:
 )
 def test_pairs_of_positions_are_counted(window: int | None, chunk: int | None) -> None:
     """The convention counts half of a square, S²/2, where a mask leaves S(S+1)/2."""
-    found = of.attention(64, 8, 1, layers=1, window=window, chunk=chunk)
+    found = Term.attention(64, 8, 1, layers=1, window=window, chunk=chunk)
     weights = 3 * 64 * 2 * 8 * 8 * 4
     exact = pairs(64, window or 64, chunk)
     rounded = 32 if chunk else min(window or 64, 64) / 2
@@ -45,41 +45,41 @@ def test_pairs_of_positions_are_counted(window: int | None, chunk: int | None) -
 
 
 def test_a_window_as_long_as_the_text_is_no_window() -> None:
-    assert of.attention(64, 8, 2, window=64).full == of.attention(64, 8, 2).full
-    assert of.attention(64, 8, 2, window=64).causal == of.attention(64, 8, 2, chunk=64).causal
+    assert Term.attention(64, 8, 2, window=64).full == Term.attention(64, 8, 2).full
+    assert Term.attention(64, 8, 2, window=64).causal == Term.attention(64, 8, 2, chunk=64).causal
     with pytest.raises(ValueError, match="a window or chunks, not both"):
-        of.attention(64, 8, 2, window=8, chunk=8)
+        Term.attention(64, 8, 2, window=8, chunk=8)
 
 
 def test_published_sizes() -> None:
     """Parameters as the model cards and papers give them."""
     s, h, v = 4096, 7168, 129280
     deepseek = [
-        of.embedding(h, v), of.logits(s, h, v),
-        of.latent_attention(
+        Term.embedding(h, v), Term.logits(s, h, v),
+        Term.latent_attention(
             s, h, 128, kv_rank=512, q_rank=1536, key_width=128, rope_width=64, value_width=128, layers=61
         ),
-        of.mlp(s, h, 18432, layers=3), of.mixture(s, h, 2048, 256, 8, shared_width=2048, layers=58),
+        Term.mlp(s, h, 18432, layers=3), Term.mixture(s, h, 2048, 256, 8, shared_width=2048, layers=58),
     ]  # fmt: skip
     assert sum(term.parameters for term in deepseek) == pytest.approx(671e9, rel=0.002)
     s, h, v = 8192, 8192, 128256
     llama = [
-        of.embedding(h, v),
-        of.attention(s, h, 64, 8, layers=80),
-        of.mlp(s, h, 28672, layers=80),
-        of.logits(s, h, v),
+        Term.embedding(h, v),
+        Term.attention(s, h, 64, 8, layers=80),
+        Term.mlp(s, h, 28672, layers=80),
+        Term.logits(s, h, v),
     ]
     assert sum(term.parameters for term in llama) == pytest.approx(70.55e9, rel=0.001)
     mamba = [
-        of.embedding(2560, 50288),
-        of.mamba2(2048, 2560, 128, heads=80, layers=64),
-        of.logits(2048, 2560, 50288, tied=True),
+        Term.embedding(2560, 50288),
+        Term.mamba2(2048, 2560, 128, heads=80, layers=64),
+        Term.logits(2048, 2560, 50288, tied=True),
     ]
     assert sum(term.parameters for term in mamba) == pytest.approx(2.7e9, rel=0.01)
 
 
 def test_a_mamba_layer_is_its_projections_convolution_and_scan() -> None:
-    found = of.mamba2(10, 8, 4, heads=2, head_width=8, groups=1, kernel=4, layers=2)
+    found = Term.mamba2(10, 8, 4, heads=2, head_width=8, groups=1, kernel=4, layers=2)
     inner, mixed = 16, 16 + 2 * 4
     projections, scan = 2 * (8 * (inner + mixed + 2) + inner * 8), 7 * inner * 4
     assert found.full == found.causal == 2 * 3 * 10 * (projections + scan + 2 * 4 * mixed)
@@ -87,4 +87,4 @@ def test_a_mamba_layer_is_its_projections_convolution_and_scan() -> None:
 
 def test_terms_have_names_of_their_own() -> None:
     with pytest.raises(ValueError, match="two terms have the same name"):
-        of.total([of.mlp(8, 8, 8), of.mlp(8, 8, 16)], "twice")
+        Flops.total([Term.mlp(8, 8, 8), Term.mlp(8, 8, 16)], "twice")

@@ -10,7 +10,7 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.model import RANK_VARIABLES, Launch, Mount, Phase, RunSpec
-from llmbx.runtimes.container_env import forwarded, if_there, joined, mounts, needs_gpus, only_set, parse_mount
+from llmbx.runtimes.container_env import forwarded, if_there, mounts, needs_gpus, only_set, parse_mount
 
 MakeSpec = Callable[..., RunSpec]
 RUN = Path("/install/experiments/x")
@@ -73,8 +73,8 @@ def test_a_mount_that_cannot_be_read_is_refused(text: str) -> None:
     ],
 )
 def test_a_mount_is_written_as_the_tools_read_it(mount: Mount, text: str) -> None:
-    assert joined(mount) == text
-    assert joined(mount, "readonly") == text.replace(":ro", ":readonly")
+    assert mount.joined() == text
+    assert mount.joined("readonly") == text.replace(":ro", ":readonly")
 
 
 def test_the_run_folder_the_launchs_mounts_and_the_users_are_mounted(make_spec: MakeSpec) -> None:

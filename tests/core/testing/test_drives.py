@@ -68,21 +68,21 @@ def test_the_launcher_of_the_template(module: Module, tmp_path: Path) -> None:
     assert found == ("ok", ["a job runs and is found again, fails with its exit code, is cancelled"])
 
 
-STATUS = "return detached.status(job.job_id, run_dir, job.submitted)"
+STATUS = "return self.script_status(job.job_id, run_dir, job.submitted)"
 CANCEL = "    def cancel(self, job, run_dir):\n"
-FIND = "identity = processes.recall(int(start.job_id), start.host, run_dir)"
+FIND = "identity = self.recall_script(int(start.job_id), start.host, run_dir)"
 PREPARED = "return self.plan(request, install)"
 LAUNCHERS: dict[str, tuple[Change, str]] = {
     "submits nothing": (
-        ("process = detached.start(path, run_dir / script.batch_name(spec), run_dir)", 'process = "4194301-1"'),
+        ("process = self.start_script(path, run_dir / self.batch_name(spec), run_dir)", 'process = "4194301-1"'),
         "no rank has started; the job's status is 'lost'",
     ),
     "drops the environment": (
-        ("script.batch_name(spec), run_dir)", 'script.batch_name(spec), run_dir, {"PATH": "/usr/bin:/bin"})'),
+        ("self.batch_name(spec), run_dir)", 'self.batch_name(spec), run_dir, {"PATH": "/usr/bin:/bin"})'),
         "rank 0 gets None in DRIVEN_TOKEN, expected its value",
     ),
     "drops the run's variables": (
-        ("script.rank_function(spec,", "script.rank_function(spec.replace(env={}),"),
+        ("self.rank_function(spec,", "self.rank_function(spec.replace(env={}),"),
         "gets None in DRIVEN_RUN",
     ),
     "writes a secret into the script": (
@@ -101,7 +101,7 @@ LAUNCHERS: dict[str, tuple[Change, str]] = {
         (STATUS, f'now = {STATUS[7:]}\n        return now.replace(state=now.state.replace("running", "pending"))'),
         "status does not say 'running', although a rank runs,",
     ),
-    "cancels nothing": (("        detached.stop(job.job_id, run_dir)", "        pass"),
+    "cancels nothing": (("        self.stop_script(job.job_id, run_dir)", "        pass"),
                         "the job has not ended, although it was cancelled,"),
     "dumps no stacks": ((CANCEL, f"    def dump_stacks(self, *job):\n        self.cancel(*job)\n\n{CANCEL}"),
                         "dump_stacks stopped the job"),
@@ -148,7 +148,7 @@ def test_a_launcher_that_cannot_be_used_here_is_not_checked(module: Module, tmp_
 
 def waiting(*changes: Change) -> tuple[Change, ...]:
     """A launcher whose jobs stay in its queue."""
-    start = "process = detached.start(path, run_dir / script.batch_name(spec), run_dir)"
+    start = "process = self.start_script(path, run_dir / self.batch_name(spec), run_dir)"
     pending = "import llmbx.api\n        return llmbx.api.JobStatus(state='pending', reason='all slots are taken')"
     return ((start, 'process = "1-1"'), (STATUS, pending), *changes)
 
@@ -157,7 +157,7 @@ def test_a_job_that_never_starts_is_cancelled_and_the_rest_is_not_checked(module
     ended = "state='ended', verdict='cancelled') if GONE else llmbx.api.JobStatus(state='pending'"
     changes = waiting(
         ("state='pending'", ended), ("RUN = ", "GONE = []\n\nRUN = "),
-        ("detached.stop(job.job_id, run_dir)", "GONE.append(job)"),
+        ("self.stop_script(job.job_id, run_dir)", "GONE.append(job)"),
     )  # fmt: skip
     (launcher,) = module("launcher", *changes).register_launchers()
     found = drive_launcher(launcher, sample_spec(launcher="mine"), place(tmp_path, 0.5))
@@ -165,7 +165,7 @@ def test_a_job_that_never_starts_is_cancelled_and_the_rest_is_not_checked(module
 
 
 def test_a_job_that_never_starts_and_cannot_be_cancelled(module: Module, tmp_path: Path) -> None:
-    changes = waiting(("        detached.stop(job.job_id, run_dir)", "        pass"))
+    changes = waiting(("        self.stop_script(job.job_id, run_dir)", "        pass"))
     (launcher,) = module("launcher", *changes).register_launchers()
     found = problems(drive_launcher(launcher, sample_spec(launcher="mine"), place(tmp_path, 0.5)))
     assert "a job that waits is still there, although it was cancelled," in found

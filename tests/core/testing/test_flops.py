@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from llmbx.model import Flops, layers
+from llmbx.model import Flops
+from llmbx.model.layers import Term
 from llmbx.testing.flops import Counted, compare
 
 TOKENS, HIDDEN, HEADS = 256, 64, 4
@@ -12,8 +13,8 @@ TOKENS, HIDDEN, HEADS = 256, 64, 4
 
 def formula(window: int | None, factor: float = 1.0) -> Flops:
     """One layer of attention and a feed-forward layer."""
-    terms = [layers.attention(TOKENS, HIDDEN, HEADS, window=window), layers.mlp(TOKENS, HIDDEN, int(factor * 128))]
-    return layers.total(terms, "mine-1")
+    terms = [Term.attention(TOKENS, HIDDEN, HEADS, window=window), Term.mlp(TOKENS, HIDDEN, int(factor * 128))]
+    return Flops.total(terms, "mine-1")
 
 
 def counted(window: int | None, known: bool = True) -> Counted:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.catalog.environments import load_environment, lock_digest
+from llmbx.catalog.environments import load_environment
 from llmbx.model import Environment, Image, ImageRequest
 from llmbx_venv.runtime import VenvRuntime
 
@@ -27,7 +27,7 @@ def base(tmp_path: Path, wheels: Path, env: dict[str, str], monkeypatch: pytest.
 
 def test_own_packages_replace_those_of_the_base(tmp_path: Path, base: Environment) -> None:
     newer = base.replace(name="newer", steps=(("alpha==2.0",),), base=base, check="import alpha, beta")
-    assert len({lock_digest(newer), lock_digest(newer.replace(base=None)), lock_digest(base)}) == 3
+    assert len({newer.lock_digest(), newer.replace(base=None).lock_digest(), base.lock_digest()}) == 3
 
     def prepare(environment: Environment) -> Image:
         return VenvRuntime().prepare(ImageRequest(environment=environment), tmp_path / "install", print)

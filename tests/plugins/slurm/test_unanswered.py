@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from llmbx.api import InfraError, Unreachable, script
+from llmbx.api import InfraError, Launcher, Unreachable
 from llmbx_slurm.commands import call
 from llmbx_slurm.unanswered import UNANSWERED
 
@@ -55,9 +56,9 @@ def test_a_refusal_is_final(tmp_path: Path, text: str) -> None:
 def starts(tmp_path: Path, text: str) -> list[str]:
     """How a phase goes whose first srun prints this error: the second one succeeds."""
     lines = (
-        script.shell("common.sh"),
-        script.setting("unanswered", "\n".join(UNANSWERED)),
-        script.shell("slurm.sh", "llmbx_slurm"),
+        Launcher.shell_source("common.sh"),
+        "unanswered=" + shlex.quote("\n".join(UNANSWERED)),
+        Launcher.shell_source("slurm.sh", "llmbx_slurm"),
         "sleep() { :; }",
         "step() { [ ! -e tried ] || { echo started; return 0; }",
         'touch tried; echo "srun: error: $message" >&2; exit 1; }',

@@ -128,7 +128,7 @@ def scheduler(tmp_path: Path, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -
         return conclude(run, None, status)
 
     monkeypatch.setattr(drive, "conclude", conclude)
-    monkeypatch.setattr("llmbx.run.pipeline.close", close)
+    monkeypatch.setattr(drive, "close_run", close)
     monkeypatch.setattr(drive, "BACKOFF_S", 0.05)
     monkeypatch.setattr(drive, "LOOP_S", 0.001)
     return fake

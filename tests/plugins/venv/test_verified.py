@@ -6,7 +6,8 @@ from importlib import resources
 
 import pytest
 
-from llmbx.api import Environment, environments
+from llmbx.api import Environment, load_environment
+from llmbx.catalog.environments import unverified
 from llmbx_nemo.image_versions import ImageVersions, image_versions, overlay
 from llmbx_venv.verified import has_file, mismatch, requirements_text
 
@@ -76,8 +77,8 @@ def test_a_refused_file_is_named_with_both_digests(text: str) -> None:
 @pytest.mark.parametrize("lock", SHIPPED)
 def test_the_shipped_locks_have_a_digest_of_every_package_and_resolve_nothing(lock: str) -> None:
     plugin, _, name = lock.partition("/")
-    environment = environments.load_environment(resources.files(f"llmbx_{plugin}") / "environments" / f"{name}.toml")
-    assert environments.unverified(environment) is None
+    environment = load_environment(resources.files(f"llmbx_{plugin}") / "environments" / f"{name}.toml")
+    assert unverified(environment) is None
     assert environment.no_deps == tuple(range(len(environment.steps))), "a dependency without a digest would be refused"
     for minor in environment.pythons:
         for requirement in (pin for step in environment.steps for pin in step):
@@ -90,7 +91,7 @@ def test_the_shipped_locks_have_a_digest_of_every_package_and_resolve_nothing(lo
 @pytest.mark.parametrize("versions", image_versions(), ids=lambda versions: versions.tag)
 def test_the_versions_of_images_have_digests(versions: ImageVersions) -> None:
     environment = overlay(versions)
-    assert environments.unverified(environment) is None
+    assert unverified(environment) is None
     (minor,) = environment.pythons
     for pin in versions.packages:
         assert has_file(environment, pin, minor, "x86_64"), pin

@@ -20,7 +20,6 @@ from llmbx.api import (
     Runtime,
     UsageError,
     Wrapping,
-    container_env,
     settings_of,
 )
 
@@ -105,11 +104,11 @@ class PodmanRuntime(Runtime):
         """Wrap one rank with `podman run`: variables by name, mounts at the host's paths."""
         argv = ["podman", "run", "--rm", "--pull", "never", "--log-driver", "none", "--label", f"{LABEL}={run_dir}"]
         argv += ["--network", "host", "--ipc", "host", "--pid", "host", "--security-opt", "label=disable"]
-        argv += ["--device", "nvidia.com/gpu=all"] if container_env.needs_gpus(spec, launch) else []
-        argv += [part for name in container_env.forwarded(spec, phase) for part in ("--env", name)]
-        mounts = container_env.mounts(spec, launch, phase, run_dir, ":")
-        argv += [part for m in mounts if not m.optional for part in ("--volume", container_env.joined(m))]
-        optional = container_env.if_there(mounts, lambda joined: f'set -- --volume {joined} "$@"')
+        argv += ["--device", "nvidia.com/gpu=all"] if self.needs_gpus(spec, launch) else []
+        argv += [part for name in self.forwarded_variables(spec, phase) for part in ("--env", name)]
+        mounts = self.container_mounts(spec, launch, phase, run_dir, ":")
+        argv += [part for m in mounts if not m.optional for part in ("--volume", m.joined())]
+        optional = self.for_optional_mounts(mounts, lambda joined: f'set -- --volume {joined} "$@"')
         argv += [*settings_of(spec, PodmanSettings).words(), "--entrypoint", "", "--workdir", str(run_dir)]
         argv += [image.reference, "/bin/sh", "-c", _INSIDE, "inside"]
         return Wrapping(argv=("/bin/sh", "-c", _CLIENT.replace("{optional_mounts}", optional), *argv))

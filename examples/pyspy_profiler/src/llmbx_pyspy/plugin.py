@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from llmbx.api import Check, Finding, Launch, Prefix, Profiler, RunSpec, Section, hookimpl, ranks, settings_of
+from llmbx.api import Check, Finding, Launch, Prefix, Profiler, RunSpec, Section, hookimpl, rank_numbers, settings_of
 
 from .settings import PyspySettings
 from .summary import EXPECTED, FOLDER, sections, summarize
@@ -54,7 +54,7 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
     phases = tuple(
         phase.replace(prefixes=(*phase.prefixes, prefix)) if phase in trained else phase for phase in launch.phases
     )
-    expected = ranks.numbers(settings.ranks, launch.world_size)
+    expected = rank_numbers(settings.ranks, launch.world_size)
     files = {SCRIPT: (resources.files(__package__) / "sample.sh").read_bytes(), EXPECTED: json.dumps(expected).encode()}
     return launch.replace(phases=phases, files={**launch.files, **files})
 

@@ -4,6 +4,7 @@ import re
 from importlib import resources
 
 from llmbx.api import (
+    Flops,
     Launch,
     LogFormat,
     LogParser,
@@ -11,11 +12,11 @@ from llmbx.api import (
     Prints,
     Signatures,
     Step,
+    Term,
     hookimpl,
-    layers,
     load_workload,
     needed,
-    payload,
+    payload_files,
 )
 
 LLMBX_API = (1, 0)
@@ -56,15 +57,15 @@ def prepare_image(spec):
 def build_command(spec, image):
     train = Phase(
         role="train",
-        argv=(image.python, f"{payload.CODE}/train.py"),
-        env={"LLMBX_SPEC": payload.SPEC, "PYTHONUNBUFFERED": "1", **spec.env},
+        argv=(image.python, "code/train.py"),
+        env={"LLMBX_SPEC": "spec.json", "PYTHONUNBUFFERED": "1", **spec.env},
     )
     return Launch(
         nodes=spec.nodes,
         ranks_per_node=min(spec.gpus, spec.gpus_per_node),
         gpus_per_rank=0 if spec.gpu_type == "cpu" else 1,
         phases=(train,),
-        files=payload.payload_files(spec, __package__),
+        files=payload_files(spec, __package__),
     )
 
 
@@ -76,12 +77,12 @@ def parse_log(spec):
 @hookimpl
 def compute_flops(spec):
     m, tokens = spec.model, spec.model.sequence_length
-    return layers.total(
+    return Flops.total(
         [
-            layers.embedding(m.hidden_size, m.vocab_size),
-            layers.attention(tokens, m.hidden_size, m.heads, m.query_groups, layers=m.layers),
-            layers.mlp(tokens, m.hidden_size, m.ffn_hidden_size, layers=m.layers),
-            layers.logits(tokens, m.hidden_size, m.vocab_size),
+            Term.embedding(m.hidden_size, m.vocab_size),
+            Term.attention(tokens, m.hidden_size, m.heads, m.query_groups, layers=m.layers),
+            Term.mlp(tokens, m.hidden_size, m.ffn_hidden_size, layers=m.layers),
+            Term.logits(tokens, m.hidden_size, m.vocab_size),
         ],
         "torch-lm-1",
     )

@@ -11,12 +11,12 @@ from llmbx.api import (
     LogFormat,
     Phase,
     RunSpec,
+    Term,
     Workload,
     hookimpl,
-    layers,
     load_workload,
     needed,
-    payload,
+    payload_files,
 )
 
 from .grammar import STEP, Parser
@@ -38,16 +38,16 @@ def prepare_image(spec: RunSpec) -> ImageRequest:
 def build_command(spec: RunSpec, image: Image) -> Launch:
     train = Phase(
         role="train",
-        argv=(image.python, f"{payload.CODE}/train.py"),
+        argv=(image.python, "code/train.py"),
         # The operations of the debug model are so short that a second thread takes longer to start than it saves.
-        env={"LLMBX_SPEC": payload.SPEC, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", **spec.env},
+        env={"LLMBX_SPEC": "spec.json", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", **spec.env},
     )
     return Launch(
         nodes=spec.nodes,
         ranks_per_node=min(spec.gpus, spec.gpus_per_node),
         gpus_per_rank=0,
         phases=(train,),
-        files=payload.payload_files(spec, __package__),
+        files=payload_files(spec, __package__),
     )
 
 
@@ -59,12 +59,12 @@ def parse_log(spec: RunSpec | None) -> Sequence[LogFormat]:
 @hookimpl
 def compute_flops(spec: RunSpec) -> Flops:
     m, tokens = spec.model, spec.model.sequence_length
-    return layers.total(
+    return Flops.total(
         [
-            layers.embedding(m.hidden_size, m.vocab_size),
-            layers.attention(tokens, m.hidden_size, m.heads, m.query_groups, layers=m.layers),
-            layers.mlp(tokens, m.hidden_size, m.ffn_hidden_size, layers=m.layers),
-            layers.logits(tokens, m.hidden_size, m.vocab_size),
+            Term.embedding(m.hidden_size, m.vocab_size),
+            Term.attention(tokens, m.hidden_size, m.heads, m.query_groups, layers=m.layers),
+            Term.mlp(tokens, m.hidden_size, m.ffn_hidden_size, layers=m.layers),
+            Term.logits(tokens, m.hidden_size, m.vocab_size),
         ],
         "torchtitan-1",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from llmbx.api import Reference, UsageError, Workload, hardware
+from llmbx.api import GpuType, Reference, UsageError, Workload
 from llmbx.api.verbs import Config, Plugins
 
 from .cases import build_cases, find_workload, unresolved_names
@@ -49,9 +49,9 @@ def audit_file(
     If the workload is unknown, only the values in the file are used. `warn` is called if some cells cannot be
     recomputed. Raises `UsageError` if the file cannot be read or if nothing in it can be recomputed.
     """
-    from llmbx.api.verbs import references
+    from llmbx.api.verbs import load_published
 
-    published = references.load_published(path)
+    published = load_published(path)
     owner = find_workload(published, str(path), workload, plugins)
     name = owner.name if owner else published.workload or path.stem
     cases = build_cases(published.references, owner, plugins, config, name)
@@ -59,7 +59,7 @@ def audit_file(
     found = Audit(
         cells=count_recomputable(tables),
         disputed=tuple(disputes(tables, tolerance)),
-        examples=tuple(disputed_examples(published.examples, cases, hardware.extend(config.gpus), tolerance, name)),
+        examples=tuple(disputed_examples(published.examples, cases, GpuType.extend(config.gpus), tolerance, name)),
     )
     unknown = count_published(tables) - found.cells
     unclear = [case.reference for case in tables if count_published([case]) > count_recomputable([case])]
@@ -81,7 +81,7 @@ def disputes_of(reference: Reference, workload: Workload, plugins: Plugins, conf
 
 def _audit_workload(workload: Workload, plugins: Plugins, config: Config, tolerance: float) -> Audit:
     cases = build_cases(workload.references, workload, plugins, config)
-    tables, gpus = _tables(cases), hardware.extend(config.gpus)
+    tables, gpus = _tables(cases), GpuType.extend(config.gpus)
     return Audit(
         cells=count_recomputable(tables),
         disputed=tuple(disputes(tables, tolerance)),

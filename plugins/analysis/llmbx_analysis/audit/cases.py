@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Workload, did_you_mean, hardware
-from llmbx.api.verbs import Config, Plugins, Request
-from llmbx.api.verbs import references as reference_files
+from llmbx.api import (
+    GpuType,
+    LlmbxError,
+    Reference,
+    RunSpec,
+    UsageError,
+    Workload,
+    did_you_mean,
+    peak_of,
+)
+from llmbx.api.verbs import Config, Plugins, PublishedReferences, Request
 
 from .terms import Case, Formula, Terms
 
@@ -37,15 +45,13 @@ def build_cases(
 
     `name` is the name of the workload if `workload` is None.
     """
-    gpus = hardware.extend(config.gpus)
+    gpus = GpuType.extend(config.gpus)
     if workload is None:
         return [_case_from_row(reference, name, gpus) for reference in references]
     return [_case(reference, workload, plugins, config, gpus) for reference in references]
 
 
-def find_workload(
-    published: reference_files.Published, path: str, option: str | None, plugins: Plugins
-) -> Workload | None:
+def find_workload(published: PublishedReferences, path: str, option: str | None, plugins: Plugins) -> Workload | None:
     """The workload of a reference file: from `--workload`, from the file, or the only one that has all its rows.
 
     Returns None if no workload matches. Raises `UsageError` if the name is unknown or several workloads match.
@@ -98,7 +104,7 @@ def measurement_window(policy: str) -> tuple[int, int] | None:
 
 
 def _case(
-    reference: Reference, workload: Workload, plugins: Plugins, config: Config, gpus: Mapping[str, hardware.GpuType]
+    reference: Reference, workload: Workload, plugins: Plugins, config: Config, gpus: Mapping[str, GpuType]
 ) -> Case:
     r = reference
     try:
@@ -127,9 +133,9 @@ def _resolve(reference: Reference, workload: Workload, plugins: Plugins, config:
     )
 
 
-def _case_from_row(reference: Reference, workload: str, gpus: Mapping[str, hardware.GpuType]) -> Case:
+def _case_from_row(reference: Reference, workload: str, gpus: Mapping[str, GpuType]) -> Case:
     r = reference
-    peak = hardware.peak(r.gpu_type, r.dtype, gpus)
+    peak = peak_of(r.gpu_type, r.dtype, gpus)
     terms = Terms(
         gpus=r.gpus,
         sequence_length=r.sequence_length,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from llmbx.api import Parallelism, Recipe, Row, RunSpec, Scalar, Workload
-from llmbx.api.verbs import Config, Plugins, common_findings, scales, workloads
+from llmbx.api.verbs import Config, Plugins, common_findings, evaluate_scale, scales_of
 
 from .cases import resolve_row
 from .findings import RowDispute
@@ -21,7 +21,7 @@ def disputed_rows(workload: Workload, plugins: Plugins, config: Config) -> list[
         dispute
         for recipe in workload.recipes
         for row in recipe.rows
-        if row.size != workloads.MINI
+        if row.size != "mini"
         for spec in _specs(workload, recipe, row, plugins, config)
         for dispute in _disputes(workload, recipe, row, spec, plugins)
     ]
@@ -31,7 +31,7 @@ def _specs(workload: Workload, recipe: Recipe, row: Row, plugins: Plugins, confi
     """The runs of the row: every dtype, GPU type and scale."""
     for dtype in row.dtypes:
         for gpu_type in row.gpu_types:
-            for gpus in scales.scales(row.gpus):
+            for gpus in scales_of(row.gpus):
                 yield resolve_row(
                     workload, plugins, config, size=row.size, dtype=dtype, gpu_type=gpu_type, gpus=gpus,
                     recipe=recipe.name,
@@ -80,7 +80,7 @@ def value_of(spec: RunSpec, key: str) -> Scalar:
 
 def evaluate_printed(value: Scalar, gpus: int) -> Scalar:
     """Evaluate a printed value such as `GPUs/2` at a scale. Other values are returned unchanged."""
-    return scales.evaluate(value, gpus) if isinstance(value, str) and value.startswith("GPUs") else value
+    return evaluate_scale(value, gpus) if isinstance(value, str) and value.startswith("GPUs") else value
 
 
 def _dispute(

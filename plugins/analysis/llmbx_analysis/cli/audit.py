@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llmbx.api import is_number, plural
-from llmbx.api.verbs import output
+from llmbx.api.verbs import format_cell, format_option, print_json, print_table, to_csv
 
 if TYPE_CHECKING:
     from ..audit import Audit
@@ -22,7 +22,7 @@ COLUMNS = ("kind", "source", "workload", "recipe", "size", "dtype", "gpu_type", 
 @click.option("-w", "--workload", help="Audit only this workload. With FILE: the workload of the file.")
 @click.option("--plugin", help="Audit only the workloads of this plugin.")
 @click.option("--tolerance", default="0.6%", show_default=True, help="Allowed relative difference.")
-@output.format_option
+@format_option
 def command(
     file: Path | None, workload: str | None, plugin: str | None, tolerance: str, format_: str
 ) -> None:  # fmt: skip
@@ -41,13 +41,13 @@ def command(
       llmbx audit -w llama3.1 --tolerance 1%
       llmbx audit my_cluster.toml --workload grok1 --format json
     """
+    from llmbx.api.verbs import load_config, parse_fraction
     from llmbx.api.verbs import load_plugins as load
-    from llmbx.api.verbs import numbers, profiles
 
     from ..audit import audit_file, audit_workloads
 
-    allowed = numbers.fraction(tolerance, "--tolerance")
-    plugins, (config, _) = load(), profiles.load_config()
+    allowed = parse_fraction(tolerance, "--tolerance")
+    plugins, (config, _) = load(), load_config()
     if file is not None:
         found = audit_file(
             file, plugins, config, workload, allowed, lambda line: click.echo(f"llmbx: {line}", err=True)
@@ -63,9 +63,9 @@ def command(
 
 def _print(found: Audit, format_: str) -> None:
     if format_ == "json":
-        output.print_json(found)
+        print_json(found)
     elif format_ == "csv":
-        click.echo(output.to_csv(lines(found), COLUMNS), nl=False)
+        click.echo(to_csv(lines(found), COLUMNS), nl=False)
     else:
         _tables(found)
         parts = ((found.disputed, "cells"), (found.rows, "configuration rows"), (found.examples, "worked examples"))
@@ -92,7 +92,7 @@ def _tables(found: Audit) -> None:
         rows = [_short(item) for item in items]
         if rows:
             click.echo(("" if empty else "\n") + title)
-            output.print_table(rows, tuple(rows[0]))
+            print_table(rows, tuple(rows[0]))
             empty = False
 
 
@@ -116,7 +116,7 @@ def _short(item: Any) -> dict[str, Any]:
 def _figure(field: str, value: Any) -> str:
     """Format a figure for the table: MFU in percent, large numbers without decimals."""
     if not is_number(value):
-        return output.cell(value)
+        return format_cell(value)
     if field == "mfu":
         return f"{100 * value:.2f} %"
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e16 else f"{value:.6g}"

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from llmbx.api import UsageError
-from llmbx.api.verbs import Workspace, completion, load_workspace, output
+from llmbx.api.verbs import (
+    RUN_ARGUMENT,
+    OutputFormat,
+    Workspace,
+    format_option_with,
+    load_workspace,
+    print_json,
+    to_csv,
+)
 
 if TYPE_CHECKING:
     from ..compare import Comparison, Measured
@@ -17,7 +25,7 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 
 
 @click.command("compare")
-@click.argument("runs", nargs=-1, metavar="[A] B", type=completion.RUN)
+@click.argument("runs", nargs=-1, metavar="[A] B", type=RUN_ARGUMENT)
 @click.option("--baseline", metavar="TAG", help="Compare with the newest comparable run that has this tag.")
 @click.option("--reference", is_flag=True, help="Compare with the published figures for this configuration.")
 @click.option("--tolerance", default="5%", show_default=True, help="Largest change that counts as equivalent.")
@@ -33,9 +41,9 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 )
 @click.option("--window", metavar="A-B|last|auto", help="Recompute the results over these steps.")
 @click.option("--single", is_flag=True, help="Use only the named runs, without their repeats.")
-@click.option("--html", "page", type=output.Target(), metavar="FILE", help="Also write the comparison as an HTML page.")
+@click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Also write the comparison as an HTML page.")
 @click.option("--force", is_flag=True, help="Show the figures of runs that are not comparable, without a verdict.")
-@output.format_option_with("junit")
+@format_option_with("junit")
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
     force: bool, format_: str, gate: str, measure: str | None, page: Path | None,
@@ -90,10 +98,9 @@ def command(
 
 def _limits(tolerance: str, window: str | None) -> tuple[float, str | None]:
     """The tolerance as a fraction, and the window. Raises `UsageError` for an invalid one."""
-    from llmbx.api.verbs import numbers
-    from llmbx.api.verbs import window as windows
+    from llmbx.api.verbs import check_window, parse_fraction
 
-    return numbers.fraction(tolerance, "--tolerance"), windows.check(window) if window is not None else None
+    return parse_fraction(tolerance, "--tolerance"), check_window(window) if window is not None else None
 
 
 def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, gate: str, measure: str | None) -> None:
@@ -114,17 +121,17 @@ def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, g
 
 def _runs(texts: tuple[str, ...], workspace: Workspace, policy: str | None, single: bool) -> list[list[Measured]]:
     """The runs of each side, with repeats. Two repeats of the same command are compared as single runs."""
-    from llmbx.api.verbs import history
+    from llmbx.api.verbs import find_run, tag_named
 
     from ..compare.sides import baseline, with_repeats
 
-    tags = [history.tag_named(text) for text in texts]
+    tags = [tag_named(text) for text in texts]
     if len(texts) == 2 and tags.count(None) == 1:
         (other,) = _runs((texts[tags.index(None)],), workspace, policy, single)
         return [
             other if tag is None else baseline(workspace.install, tag, other, workspace.plugins, policy) for tag in tags
         ]
-    named = [history.find_run(workspace.install, text) for text in texts]
+    named = [find_run(workspace.install, text) for text in texts]
     if len(named) == 2 and named[0].record.run_id == named[1].record.run_id:
         raise UsageError(f"cannot compare {named[0].record.run_id} with itself")
     groups = [run.record.group for run in named]
@@ -184,13 +191,13 @@ def _print(found: Comparison, format_: str) -> None:
     from ..compare.render import render
 
     if format_ == "json":
-        output.print_json(found)
+        print_json(found)
     elif format_ == "junit":
         from ..compare.junit import print_measures
 
         print_measures(found)
     elif format_ == "csv":
-        click.echo(output.to_csv([asdict(metric) for metric in found.metrics], COLUMNS), nl=False)
+        click.echo(to_csv([asdict(metric) for metric in found.metrics], COLUMNS), nl=False)
         click.echo(f"{found.verdict}: {found.reason}", err=True)
     else:
         click.echo(render(found), nl=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from llmbx.api import RunFile, RunFolder, UsageError
-from llmbx.api.verbs import completion, load_workspace, output
+from llmbx.api.verbs import RUN_ARGUMENT, OutputFormat, load_workspace, print_json, print_table, to_csv
 
 if TYPE_CHECKING:
     from ..report.build import Report
@@ -20,9 +20,9 @@ SUMMARY = ("configuration", "verdict", "runs", "step time [s]", "from", "to", "M
 
 
 @click.command("report")
-@click.argument("runs", nargs=-1, metavar="[RUN|SWEEP]…", type=completion.RUN)
-@click.option("--html", "page", type=output.Target(), metavar="FILE", help="Path of the HTML page.")
-@click.option("--svg", "drawings", type=output.Target(), metavar="FOLDER", help="Write each chart as an SVG file.")
+@click.argument("runs", nargs=-1, metavar="[RUN|SWEEP]…", type=RUN_ARGUMENT)
+@click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Path of the HTML page.")
+@click.option("--svg", "drawings", type=OutputFormat(), metavar="FOLDER", help="Write each chart as an SVG file.")
 @click.option("--baseline", metavar="TAG", help="Compare with the newest comparable run that has this tag.")
 @click.option(
     "--tolerance", default="5%", show_default=True, help="Largest change that is not counted as a difference."
@@ -60,17 +60,16 @@ def command(
       llmbx report grok1_1795260605 --html scaling.html
       llmbx report last --baseline accepted --format markdown --svg plots
     """
-    from llmbx.api.verbs import numbers
-    from llmbx.api.verbs import window as windows
+    from llmbx.api.verbs import check_window, parse_fraction
 
     from ..report.build import build
     from ..report.gather import ReportOptions, gather
     from ..report.selection import select_runs
 
     options = ReportOptions(
-        window=windows.check(window) if window is not None else None,
+        window=check_window(window) if window is not None else None,
         baseline=baseline,
-        tolerance=numbers.fraction(tolerance, "--tolerance"),
+        tolerance=parse_fraction(tolerance, "--tolerance"),
     )
     workspace = load_workspace()
     found = select_runs(workspace.install, runs or ("last",), single, workspace.plugins)
@@ -84,7 +83,7 @@ def command(
 
 def _print(report: Report, cells: list[Cell], format_: str, drawings: dict[tuple[str, str], str]) -> None:
     if format_ == "json":
-        output.print_json(report)
+        print_json(report)
     elif format_ == "markdown":
         from ..report.markdown import render as markdown
 
@@ -93,21 +92,21 @@ def _print(report: Report, cells: list[Cell], format_: str, drawings: dict[tuple
         from ..report.rows import columns, rows
 
         found = rows(cells)
-        click.echo(output.to_csv(found, columns(found)), nl=False)
+        click.echo(to_csv(found, columns(found)), nl=False)
     else:
         _summary(report, cells)
 
 
 def _summary(report: Report, cells: list[Cell]) -> None:
     """Print the summary: one run as at its end, several runs as a table."""
-    from llmbx.api.verbs import terminal
+    from llmbx.api.verbs import render_terminal
 
     if len(cells) == 1 and len(cells[0].runs) == 1:
         run = cells[0].newest
-        click.echo(terminal.render(run.result, run.run.folder), nl=False)
+        click.echo(render_terminal(run.result, run.run.folder), nl=False)
         lines = [line for section in report.sections if section.name == "against" for line in section.text]
     else:
-        output.print_table([_row(report, cell, index) for index, cell in enumerate(cells)], SUMMARY)
+        print_table([_row(report, cell, index) for index, cell in enumerate(cells)], SUMMARY)
         lines = [f"{v.cell}: {v.word}: {v.text}" for v in report.verdicts if v.tone == "bad"]
     for line in (*lines, *report.notes):
         click.echo(f"  {line}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import UsageError, did_you_mean, stats
-from llmbx.api.verbs import measures
+from llmbx.api import UsageError, did_you_mean, mean_of
+from llmbx.api.verbs import rate_values, timed_rates
 from llmbx_verdict.statistics import intervals, run_variation
 
 from .comparison import Better, Metric, Verdict
@@ -115,9 +115,9 @@ def measure_interval(runs: Sequence[Measured], name: str, level: float) -> inter
     if len(runs) > 1:
         found = intervals.over_repeats(values, level)
     else:
-        pairs = measures.timed(runs[0].steps, name)
+        pairs = timed_rates(runs[0].steps, name)
         is_count = runs[0].result.measures[name].kind == "count"
-        each = measures.rate_values(pairs) if is_count else [each for _, each in pairs]
+        each = rate_values(pairs) if is_count else [each for _, each in pairs]
         found = intervals.over_steps(each, level)
     return found or intervals.exact(values[-1], level)
 
@@ -145,7 +145,7 @@ def _row(run: Measured, name: str) -> str:
 
 
 def _mean(side: Sequence[Measured], name: str) -> float | None:
-    return stats.mean(value(run, name) for run in side)
+    return mean_of(value(run, name) for run in side)
 
 
 def _reasons(name: str, a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from llmbx.api import Convention, Reference, Result, RunSpec
-from llmbx.api.verbs import matching
+from llmbx.api.verbs import row_differences, work_differences
 
 from .measured import Measured
 from .metrics import in_convention
@@ -80,10 +80,10 @@ def between_runs(a: Measured, b: Measured, profiles: bool = False) -> list[str]:
     """All reasons why two runs (with `profiles`: their profiles) are not comparable."""
     own = [*faults(a), *faults(b)]
     if profiles:
-        return [*matching.work_differences(a.spec, b.spec), *own, *_profile_differences(a.spec, b.spec)]
+        return [*work_differences(a.spec, b.spec), *own, *_profile_differences(a.spec, b.spec)]
     counted = convention_mismatch(b.result, a.result.mfu.convention)
     return [
-        *matching.work_differences(a.spec, b.spec),
+        *work_differences(a.spec, b.spec),
         *own,
         *counted,
         *instrumentation(a.result),
@@ -99,4 +99,4 @@ def _profile_differences(a: RunSpec, b: RunSpec) -> list[str]:
 def against_published(run: Measured, reference: Reference) -> list[str]:
     """All reasons why a run is not comparable with a published row of its size, dtype, GPU type and scale."""
     counted = convention_mismatch(run.result, reference.convention) if reference.mfu is not None else []
-    return [*faults(run), *run.result.not_comparable_because, *matching.differences(run.spec, reference), *counted]
+    return [*faults(run), *run.result.not_comparable_because, *row_differences(run.spec, reference), *counted]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import Scalar, Value, exits
-from llmbx.api import nodes as node_facts
+from llmbx.api import Exit, Scalar, Value, host_names, read_nodes, shared_facts
 
 from .measured import Measured
 
@@ -22,9 +21,7 @@ def machines_of(runs: Sequence[Measured]) -> Machines:
 
     If a run has no node files, its machine is the host of its job script, which is the first of its nodes.
     """
-    seen = [node_facts.read_nodes(run.run.path) for run in runs]
-    scripts = [exits.read_exit(run.run.path) for run in runs]
-    hosts = {name for nodes in seen for name in node_facts.names(nodes)} or {
-        end.host for end in scripts if end is not None
-    }
-    return Machines(nodes=tuple(sorted(hosts)), facts=node_facts.shared_facts(seen[-1]) if seen else {})
+    seen = [read_nodes(run.run.path) for run in runs]
+    scripts = [Exit.read(run.run.path) for run in runs]
+    hosts = {name for nodes in seen for name in host_names(nodes)} or {end.host for end in scripts if end is not None}
+    return Machines(nodes=tuple(sorted(hosts)), facts=shared_facts(seen[-1]) if seen else {})

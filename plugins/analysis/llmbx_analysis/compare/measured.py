@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from llmbx.api import Result, RunSpec, Step, UsageError
-from llmbx.api.verbs import Plugins, Run, history, records, remeasure
+from llmbx.api.verbs import Plugins, Run, refresh_result, rewindowed
 from llmbx.api.verbs import RunRecord as Record
 from llmbx_verdict.statistics import intervals
 
@@ -54,12 +54,12 @@ def measured(run: Run, plugins: Plugins, policy: str | None = None) -> Measured:
 
     Raises `UsageError` if the run has not ended, or if its file of steps has an impossible time.
     """
-    result = history.refresh_result(run, plugins)
+    result = refresh_result(run, plugins)
     if result is None:
         raise UsageError(f"{run.record.run_id} has not ended")
-    steps = records.read_steps(run.path)
+    steps = run.read_steps()
     if policy is not None:
-        result = remeasure.rewindowed(run, result, steps, plugins, policy)
+        result = rewindowed(run, result, steps, plugins, policy)
     side = Measured(run, result, tuple(step for step in steps if inside(step, result)))
     _check_times(side)
     return side

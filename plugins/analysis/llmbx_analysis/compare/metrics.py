@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from llmbx.api import Convention, Reference, Result, formulas, stats
+from llmbx.api import Convention, Reference, Result, compute_mfu, compute_tflops_per_gpu, mean_of
 
 from .comparison import Better, Metric
 from .measured import Measured
@@ -25,9 +25,7 @@ FIGURES: tuple[tuple[str, str, Better, Callable[[Result], float | None]], ...] =
 def run_metrics(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     """The metrics of two sides: the means over their runs. None if a run of the side lacks the value."""
     found = [
-        metric(
-            name, unit, better, stats.mean([read(run.result) for run in a]), stats.mean([read(run.result) for run in b])
-        )
+        metric(name, unit, better, mean_of([read(run.result) for run in a]), mean_of([read(run.result) for run in b]))
         for name, unit, better, read in FIGURES
     ]
     return [*(m for m in found if m.a is not None or m.b is not None), *_compute(a, b)]
@@ -41,15 +39,15 @@ def published_metrics(reference: Reference, runs: Sequence[Measured]) -> list[Me
         "days_per_1t_tokens": reference.days_per_1t_tokens,
     }
     found = [
-        metric(name, unit, better, known[name], stats.mean([read(run.result) for run in runs]))
+        metric(name, unit, better, known[name], mean_of([read(run.result) for run in runs]))
         for name, unit, better, read in FIGURES
         if known.get(name) is not None
     ]
     if reference.tflops_per_gpu is not None:
-        measured = stats.mean([in_convention(run.result, reference.convention, "tflops_per_gpu") for run in runs])
+        measured = mean_of([in_convention(run.result, reference.convention, "tflops_per_gpu") for run in runs])
         found.append(metric("tflops_per_gpu", "TFLOP/s", "higher", reference.tflops_per_gpu, measured))
     if reference.mfu is not None:
-        measured = stats.mean([_by_peak_of(run.result, reference) for run in runs])
+        measured = mean_of([_by_peak_of(run.result, reference) for run in runs])
         notes = (_conversion(runs, reference), _peaks(runs, reference))
         note = "; ".join(note for note in notes if note) or None
         found.append(metric("mfu", "%", "higher", 100 * reference.mfu, _percent(measured), note))
@@ -89,10 +87,10 @@ def in_convention(result: Result, convention: Convention, figure: Figure) -> flo
     w, time = result.workload, result.step_time_s.mean
     if not (flops and w.global_batch_size and w.gpus and time):
         return None
-    tflops = formulas.tflops_per_gpu(flops, w.global_batch_size, time, w.gpus)
+    tflops = compute_tflops_per_gpu(flops, w.global_batch_size, time, w.gpus)
     if figure == "tflops_per_gpu":
         return tflops
-    return formulas.mfu(tflops, result.mfu.peak_tflops) if result.mfu.peak_tflops else None
+    return compute_mfu(tflops, result.mfu.peak_tflops) if result.mfu.peak_tflops else None
 
 
 def metric(name: str, unit: str, better: Better, a: float | None, b: float | None, note: str | None = None) -> Metric:
@@ -106,8 +104,8 @@ def _compute(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     convention = a[-1].result.mfu.convention
     if convention is None:
         return []
-    tflops = [stats.mean([in_convention(run.result, convention, "tflops_per_gpu") for run in side]) for side in (a, b)]
-    mfu = [_percent(stats.mean([in_convention(run.result, convention, "mfu") for run in side])) for side in (a, b)]
+    tflops = [mean_of([in_convention(run.result, convention, "tflops_per_gpu") for run in side]) for side in (a, b)]
+    mfu = [_percent(mean_of([in_convention(run.result, convention, "mfu") for run in side])) for side in (a, b)]
     notes = _notes([run.result for run in (*a, *b)], convention)
     if any(figure is None for figure in mfu) and notes[0]:
         notes[0] = f"not {notes[0]}: the FLOPs per sample are unknown"

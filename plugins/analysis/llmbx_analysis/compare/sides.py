@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmbx.api import Reference, RunSpec, UsageError, Workload, did_you_mean
-from llmbx.api.verbs import Install, Plugins, Run, history, matching
+from llmbx.api.verbs import Install, Plugins, Run, Selection, known_tags, nearest_row, query_runs, work_differences
 
 from .comparison import EXIT_CODES
 from .differences import same_setup
@@ -24,7 +24,7 @@ def with_repeats(install: Install, named: Run, plugins: Plugins, policy: str | N
     group = named.record.group
     if single or group is None:
         return [chosen]
-    alike = history.select(install, history.Selection(equal={"group": (group,)}))
+    alike = query_runs(install, Selection(equal={"group": (group,)}))
     owner = named.files.owner_id
     others = [run for run in alike if run.record.run_id != named.record.run_id and run.files.owner_id == owner]
     return _oldest_first([chosen, *_valid(others, plugins, policy)])
@@ -40,16 +40,16 @@ def baseline(
     `UsageError` if no other run has the tag, `NotComparable` with the reasons if none of them is comparable.
     """
     own, spec = {run.record.run_id for run in of}, of[-1].spec
-    tagged = [run for run in history.select(install, history.Selection(tags=(tag,))) if run.record.run_id not in own]
+    tagged = [run for run in query_runs(install, Selection(tags=(tag,))) if run.record.run_id not in own]
     owner = of[-1].run.files.owner_id
     tagged = [run for run in tagged if run.files.owner_id == owner] or tagged
-    if not tagged and tag in history.known_tags(install):
+    if not tagged and tag in known_tags(install):
         raise UsageError(f"--baseline {tag}: only {of[-1].record.run_id} and its repeats have this tag (see --single)")
     if not tagged:
-        raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, history.known_tags(install))}")
-    comparable = [run for run in tagged if not matching.work_differences(run.record.spec, spec)]
+        raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, known_tags(install))}")
+    comparable = [run for run in tagged if not work_differences(run.record.spec, spec)]
     if not comparable:
-        reasons = "; ".join(matching.work_differences(tagged[0].record.spec, spec))
+        reasons = "; ".join(work_differences(tagged[0].record.spec, spec))
         name = of[-1].record.run_id
         raise NotComparable(f"--baseline {tag}: none of its {len(tagged)} runs is comparable with {name} ({reasons})")
     found = _valid(comparable, plugins, policy)
@@ -69,7 +69,7 @@ def published(spec: RunSpec, workload: Workload) -> Reference:
 
     Raises `UsageError` with the available rows if there is none.
     """
-    found = matching.nearest_row(spec, workload)
+    found = nearest_row(spec, workload)
     if found is None or found.step_time_s is None:
         rows = [r for r in workload.references if r.step_time_s is not None]
         what = f"{spec.workload} {spec.size} {spec.dtype} on {spec.gpus} x {spec.gpu_type}"

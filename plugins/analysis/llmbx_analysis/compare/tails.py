@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import Value, stats
+from llmbx.api import Value, median_of
 
 from .comparison import Metric, Verdict
 from .measured import Measured, times
@@ -32,7 +32,7 @@ def shape(runs: Sequence[Measured]) -> Shape | None:
     """The shape of one side; None if a run has no measured steps."""
     medians, high, slowest = [], [], []
     for values in map(times, runs):
-        middle = stats.median(values)
+        middle = median_of(values)
         if not middle:
             return None
         medians.append(middle)

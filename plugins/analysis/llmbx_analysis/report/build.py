@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from llmbx.api import Column, Fact, Result, Scalar, Section, Table, Value, __version__
-from llmbx.api.verbs import formatting
+from llmbx.api.verbs import slug
 
 from . import comparisons, provenance, scaling_section
 from .cells import Cell
@@ -110,9 +110,7 @@ def _several_cells(cells: Sequence[Cell]) -> Iterator[Section]:
     yield from [comparison] if comparison else []
     yield Section(name="what-differs", title="Differences", tables=(_differing_settings(cells),))
     for cell in cells[:MOST_CURVES]:
-        yield Section(
-            name=f"steps-{formatting.slug(cell.name)}", title=f"Steps: {cell.name}", charts=curves(cell, cell.name)
-        )
+        yield Section(name=f"steps-{slug(cell.name)}", title=f"Steps: {cell.name}", charts=curves(cell, cell.name))
     for cell in cells:
         yield from _profiler_sections(cell, several=True)
     if len(cells) > MOST_CURVES:

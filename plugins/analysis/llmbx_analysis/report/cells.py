@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from llmbx.api import Node, Reference, Result, RunSpec, Section, Step, Value, plural
-from llmbx.api.verbs import Run, formatting
+from llmbx.api.verbs import Run, format_value
 from llmbx.api.verbs import RunRecord as Record
 
 from ..compare import Comparison, Measured
@@ -151,5 +151,5 @@ def _difference_suffix(a: Record, b: Record) -> str:
 
 
 def _short(value: Any) -> str:
-    shown = "unset" if value is None else formatting.text(value)
+    shown = "unset" if value is None else format_value(value)
     return shown if len(shown) <= 30 else f"{shown[:29]}…"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import Axis, Chart, Point, Rule, Series, plural, stats
-from llmbx.api.verbs import formatting
+from llmbx.api import Axis, Chart, Point, Rule, Series, median_of, plural
+from llmbx.api.verbs import format_number
 from llmbx_verdict.statistics import series as step_series
 
 from ..compare import Comparison, Measured
@@ -44,7 +44,7 @@ def _distributions(found: Comparison, sides: Sides) -> Chart | None:
 
 
 def _described(name: str, seconds: Sequence[float]) -> str:
-    median, number = stats.median(seconds) or 0.0, formatting.number
+    median, number = median_of(seconds) or 0.0, format_number
     return f"{name}: {len(seconds)} steps, median {number(median)} s, {number(seconds[0])} to {number(seconds[-1])} s"
 
 
@@ -52,7 +52,7 @@ def _mean_rules(found: Comparison) -> Iterator[Rule]:
     for name, side in (("A", found.a), ("B", found.b)):
         if side.step_time_s is not None:
             what = "published" if side.kind == "reference" else "mean"
-            yield Rule(name=f"{name}: {what} {formatting.number(side.step_time_s.mean)} s", x=side.step_time_s.mean)
+            yield Rule(name=f"{name}: {what} {format_number(side.step_time_s.mean)} s", x=side.step_time_s.mean)
 
 
 def _means(sides: Sides) -> Chart | None:

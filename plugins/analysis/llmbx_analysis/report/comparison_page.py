@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import Column, Fact, Scalar, Section, Table, secrets
-from llmbx.api.verbs import formatting
+from llmbx.api import Column, Fact, Scalar, Section, Table
+from llmbx.api.verbs import format_quantity
+from llmbx.entry.secrets import blank
 
 from ..compare import Comparison, Measured
 from ..compare.comparison import Side
@@ -114,10 +115,10 @@ def _run(run: Measured) -> tuple[Scalar, ...]:
         record.run_id,
         status if result.data_valid else f"{status}, no valid data",
         run.window if run.is_measured else None,
-        formatting.quantity(result.step_time_s.mean, "s"),
+        format_quantity(result.step_time_s.mean, "s"),
         started(record.created),
         machine([run]),
         software(run),
-        secrets.blank(f"llmbx {shlex.join(record.command)}"),
+        blank(f"llmbx {shlex.join(record.command)}"),
         run.run.folder,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmbx.api import Column, Scalar, Section, Table
-from llmbx.api.verbs import formatting
+from llmbx.api.verbs import format_number, format_value
 
 from ..compare import NOTABLE, Comparison, Difference, Metric
 from .cells import Cell
@@ -83,9 +83,7 @@ def metrics_table(found: Comparison, title: str, names: Names) -> Table:
 
 
 def _metric(metric: Metric) -> tuple[Scalar, ...]:
-    sides = [
-        f"{formatting.number(value)} {metric.unit}" if value is not None else None for value in (metric.a, metric.b)
-    ]
+    sides = [f"{format_number(value)} {metric.unit}" if value is not None else None for value in (metric.a, metric.b)]
     return NAMES.get(metric.name, metric.name.replace("_", " ")), *sides, metric.change_percent, metric.note or ""
 
 
@@ -109,4 +107,4 @@ def _difference_table(title: str, found: Sequence[Difference], names: Names, fol
 
 
 def _side(value: Scalar) -> str:
-    return "unset" if value is None else formatting.text(value)
+    return "unset" if value is None else format_value(value)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from llmbx.api import Axis, Chart, Point, Rule, Series, Span, Step, stats
-from llmbx.api.verbs import formatting
+from llmbx.api import Axis, Chart, Point, Rule, Series, Span, Step, mean_of, median_of
+from llmbx.api.verbs import format_number, slug
 from llmbx_verdict.statistics import series as step_series
 
 from ..compare.measured import inside, times
@@ -38,7 +38,7 @@ def step_times(runs: Sequence[RunData], name: str = "", reference_lines: Sequenc
         return None
     valid = [s for s in runs if s.valid]
     means = [s.result.step_time_s.mean for s in valid if s.result.step_time_s.mean is not None]
-    rules = (Rule(name=f"mean {formatting.number(means[0])} s", y=means[0]),) if len(means) == 1 else ()
+    rules = (Rule(name=f"mean {format_number(means[0])} s", y=means[0]),) if len(means) == 1 else ()
     return Chart(
         name=_name("step-time", name),
         title="Step time" + (f": {name}" if name else ""),
@@ -59,7 +59,7 @@ def losses(runs: Sequence[RunData], name: str = "") -> Chart | None:
         return None
     ends = [(s.result.loss.first, s.result.loss.last) for s in runs]
     ranges = "; ".join(
-        f"from {formatting.number(a)} to {formatting.number(b)}" for a, b in ends if a is not None and b is not None
+        f"from {format_number(a)} to {format_number(b)}" for a, b in ends if a is not None and b is not None
     )
     return Chart(
         name=_name("loss", name),
@@ -78,7 +78,7 @@ def distribution(runs: Sequence[RunData], name: str = "") -> Chart | None:
     seconds = sorted(time for run in runs for time in times(run.measured))
     if len(seconds) < 4 or seconds[0] == seconds[-1]:
         return None
-    mean, median = stats.mean(seconds) or 0.0, stats.median(seconds) or 0.0
+    mean, median = mean_of(seconds) or 0.0, median_of(seconds) or 0.0
     of = f"{len(seconds)} measured steps" + (f" of {len(runs)} runs" if len(runs) > 1 else "")
     return Chart(
         name=_name("distribution", name),
@@ -86,9 +86,9 @@ def distribution(runs: Sequence[RunData], name: str = "") -> Chart | None:
         x=Axis(title="step time", unit="s"),
         y=Axis(title="steps", unit="steps", zero=True),
         series=(Series(name="measured steps", points=bars(seconds), marks="bars"),),
-        rules=(Rule(name=f"mean {formatting.number(mean)} s", x=mean),),
-        summary=f"{of}: median {formatting.number(median)} s, "
-        f"from {formatting.number(seconds[0])} to {formatting.number(seconds[-1])} s.",
+        rules=(Rule(name=f"mean {format_number(mean)} s", x=mean),),
+        summary=f"{of}: median {format_number(median)} s, "
+        f"from {format_number(seconds[0])} to {format_number(seconds[-1])} s.",
         formula=f"number of measured steps per bar; {WIDTHS}",
     )
 
@@ -118,13 +118,13 @@ def _point(step: Step, value: float | None, run: RunData, ratios: dict[int, floa
 
 def _reference_lines(cell: Cell) -> tuple[Rule, ...]:
     """The step times of the baseline and the published row, if they are within a factor `FAR` of the own one."""
-    own = stats.mean([s.result.step_time_s.mean for s in cell.valid_runs if s.result.step_time_s.mean is not None])
+    own = mean_of([s.result.step_time_s.mean for s in cell.valid_runs if s.result.step_time_s.mean is not None])
     found = []
     for compared in cell.comparisons:
         seconds = compared.a.step_time_s.mean if compared.a.step_time_s else None
         if own is not None and seconds is not None and own / FAR <= seconds <= own * FAR:
             label_text = "published" if compared.a.kind == "reference" else f"baseline {compared.a.label}"
-            found.append(Rule(name=f"{label_text} {formatting.number(seconds)} s", y=seconds))
+            found.append(Rule(name=f"{label_text} {format_number(seconds)} s", y=seconds))
     return tuple(found)
 
 
@@ -156,11 +156,10 @@ def _summary(runs: Sequence[RunData]) -> str:
     if result.step_time_s.mean is None:
         return f"Step time of the {result.steps_seen} steps in the log; none of them is in the measured window."
     window = f"steps {result.window.first} to {result.window.last}"
-    mean = formatting.number(result.step_time_s.mean)
+    mean = format_number(result.step_time_s.mean)
     return f"Step time by step; the mean over the measured window ({window}) is {mean} s."
 
 
 def _name(kind: str, name: str) -> str:
-    from llmbx.api.verbs import formatting
 
-    return f"{kind}-{formatting.slug(name)}" if name else kind
+    return f"{kind}-{slug(name)}" if name else kind

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from llmbx.api import Fact, Result, formulas, hardware, plural, stats
-from llmbx.api.verbs import formatting
+from llmbx.api import (
+    Fact,
+    Result,
+    coefficient_of_variation,
+    compute_days_per_1t_tokens,
+    how_to_set_peak,
+    mean_of,
+    plural,
+    summary_of,
+)
+from llmbx.api.verbs import format_number
 from llmbx_verdict.statistics import intervals
 
 from ..compare.measured import step_time, times
@@ -89,9 +98,9 @@ def _expected(cell: Cell) -> list[Fact]:
 def _spread(runs: Sequence[RunData]) -> list[Fact]:
     """The spread of the measured steps of all repeats."""
     seconds = [time for run in runs for time in times(run.measured)]
-    summary, n = stats.summary(seconds), len(seconds)
+    summary, n = summary_of(seconds), len(seconds)
     few = "needs at least two steps" if n < 2 else None
-    variation = stats.coefficient_of_variation(seconds)
+    variation = coefficient_of_variation(seconds)
     formulas = {
         "median": f"middle of {n} step times",
         "std": f"sample standard deviation of {n} step times (n - 1)",
@@ -118,7 +127,7 @@ def _rates(results: Sequence[Result], time: intervals.Interval) -> list[Fact]:
     note = None if tokens else "sequence length or global batch size is unknown"
     return [
         Fact(name="throughput", unit="tokens/s", note=note,
-             formula=f"{product} / step time {formatting.number(time.mean)} s",
+             formula=f"{product} / step time {format_number(time.mean)} s",
              **_value_or(rate, last.tokens_per_s)),
         Fact(name=f"throughput per {each}", unit=f"tokens/s/{each}",
                formula=f"throughput / {plural(w.gpus, each + 's')}", note=note,
@@ -129,7 +138,7 @@ def _rates(results: Sequence[Result], time: intervals.Interval) -> list[Fact]:
 def _tflops(results: Sequence[Result], time: intervals.Interval) -> Fact:
     last = results[-1]
     name, unit = "compute per GPU" if last.workload.gpu_type != "cpu" else "compute per rank", "TFLOP/s"
-    value = stats.mean(r.tflops_per_gpu.mean for r in results)
+    value = mean_of(r.tflops_per_gpu.mean for r in results)
     if last.tflops_per_gpu.source == "log":
         return Fact(name=name, value=value, unit=unit, formula="mean of the values in the log over the window")
     if value is None:
@@ -142,12 +151,10 @@ def _mfu(results: Sequence[Result], time: intervals.Interval) -> Fact:
     value = _at_mean_step_time(last.mfu.value, last, time)
     if value is None:
         known = last.mfu.peak_tflops is not None
-        why = (
-            "the FLOPs per sample are unknown" if known else hardware.how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
-        )
+        why = "the FLOPs per sample are unknown" if known else how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
         return Fact(name="MFU", value=None, unit="%", note=why)
     peak = (
-        f"{formatting.number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})"
+        f"{format_number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})"
         if last.mfu.peak_tflops
         else "an unknown peak"
     )
@@ -172,7 +179,7 @@ def _flops_formula(result: Result, time: intervals.Interval | None) -> str:
     w, by = result.workload, result.mfu.convention
     flops = result.flops_per_sample.causal if by == "causal" else result.flops_per_sample.full
     sample = f"{flops:.4g} FLOPs per sample" if flops else "model FLOPs per sample"
-    seconds = f"{formatting.number(time.mean)} s" if time is not None else "step time"
+    seconds = f"{format_number(time.mean)} s" if time is not None else "step time"
     each = "ranks" if w.gpu_type == "cpu" else "GPUs"
     return f"{sample} × global batch size {w.global_batch_size} / ({seconds} × {plural(w.gpus, each)})"
 
@@ -180,8 +187,8 @@ def _flops_formula(result: Result, time: intervals.Interval | None) -> str:
 def _days(results: Sequence[Result], time: intervals.Interval) -> Fact:
     last = results[-1]
     per_second = _at_mean_step_time(last.tokens_per_s, last, time)
-    value = formulas.days_per_1t_tokens(per_second) if per_second else None
-    rate = f"{formatting.number(per_second)} tokens/s" if per_second else "tokens/s"
+    value = compute_days_per_1t_tokens(per_second) if per_second else None
+    rate = f"{format_number(per_second)} tokens/s" if per_second else "tokens/s"
     note = None
     if value is None:
         note = "the throughput is unknown"
@@ -248,7 +255,7 @@ def _timing(r: Result) -> list[Fact]:
         for name, value, formula in rows
     ]
     if r.gpu_hours is not None:
-        seconds = formatting.number(r.gpu_hours * 3600 / r.workload.gpus) if r.workload.gpus else "?"
+        seconds = format_number(r.gpu_hours * 3600 / r.workload.gpus) if r.workload.gpus else "?"
         attempts = f" of {r.attempt + 1} attempts" if r.attempt else ""
         how = f"{r.workload.gpus} GPUs × {seconds} s{attempts} / 3600"
         found.append(Fact(name="GPU time", value=r.gpu_hours, unit="GPU-hours", formula=how))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Value, nodes
-from llmbx.api.verbs import Config, Install, Plugins, Run, history, records, remeasure, tags
+from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Value, read_nodes
+from llmbx.api.verbs import Config, Install, Plugins, Run, refresh_result, rewindowed, tags_of
 
 from ..compare import Comparison, compare_runs
 from ..compare.published import compare_with_published
@@ -30,7 +30,7 @@ def gather(
     has ended.
     """
     runs, notes = [], []
-    others = [run for run in found if options.baseline is None or options.baseline not in tags.tags_of(run)]
+    others = [run for run in found if options.baseline is None or options.baseline not in tags_of(run)]
     for run in others or found:
         try:
             data = read(run, plugins, options.window)
@@ -50,16 +50,14 @@ def gather(
 
 def read(run: Run, plugins: Plugins, window: str | None = None) -> RunData | None:
     """Read one run; None if it has not ended."""
-    result = history.refresh_result(run, plugins)
+    result = refresh_result(run, plugins)
     if result is None:
         return None
-    steps = records.read_steps(run.path)
+    steps = run.read_steps()
     if window is not None:
-        result = remeasure.rewindowed(run, result, steps, plugins, window)
+        result = rewindowed(run, result, steps, plugins, window)
     sections = plugins.report_sections(run.record.spec, run.path)
-    return RunData(
-        run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=nodes.read_nodes(run.path)
-    )
+    return RunData(run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=read_nodes(run.path))
 
 
 def with_comparisons(

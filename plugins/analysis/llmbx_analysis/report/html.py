@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llmbx.api import Chart, Section, is_number
-from llmbx.api.verbs import formatting
+from llmbx.api.verbs import format_number, format_short, format_value
 
 from . import draw, palette
 from .build import Report
@@ -58,7 +58,10 @@ def render(report: Report) -> str:
         breakable=_breakable,
         verdicts=grouped(report.verdicts),
         values_table=values_table,
-        formatting=formatting,
+        format_value=format_value,
+        format_number=format_number,
+        format_short=format_short,
+        unknown="unknown",
         is_number=is_number,
         series_color=_series_color,
         most_rows=MOST_ROWS,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from llmbx.api import Chart, Column, Fact, Section, Table
-from llmbx.api.verbs import formatting
+from llmbx.api.verbs import format_figure, format_value
 
 from .build import Report
 from .tables import values_table
@@ -60,7 +60,7 @@ def _section(section: Section, drawings: Drawings) -> Iterator[str]:
 
 def _figures(figures: Sequence[Fact]) -> Table:
     rows = tuple(
-        (f.name, formatting.figure(f), "; ".join(part for part in (f.formula, f.of, f.note) if part)) for f in figures
+        (f.name, format_figure(f), "; ".join(part for part in (f.formula, f.of, f.note) if part)) for f in figures
     )
     columns = (Column(title="figure"), Column(title="value"), Column(title="formula"))
     return Table(title="figures", columns=columns, rows=rows)
@@ -81,5 +81,5 @@ def _table(table: Table) -> Iterator[str]:
     yield "| " + " | ".join(map(escape, heads)) + " |"
     yield "|" + "|".join("---:" if c.unit else "---" for c in table.columns) + "|"
     for row in table.rows:
-        yield "| " + " | ".join(escape(formatting.text(value)) for value in row) + " |"
+        yield "| " + " | ".join(escape(format_value(value)) for value in row) + " |"
     yield ""

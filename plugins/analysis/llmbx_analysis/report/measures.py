@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import Fact, Result, Scalar, stats
-from llmbx.api.verbs import measures
+from llmbx.api import Fact, Result, Scalar, mean_of
+from llmbx.api.verbs import MEASURE_FIELDS
 from llmbx_verdict.statistics import intervals
 
 from ..compare import Measured
@@ -25,7 +25,7 @@ def measure_facts(runs: Sequence[Measured]) -> Iterator[Fact]:
         if known.kind == "count":
             formula = f"sum of {title} / sum of the step times, over {over}"
             yield _fact(f"{title} per second", f"{known.unit}/s", formula, runs, name)
-            mean = stats.mean([found.mean if (found := run.result.measures.get(name)) else None for run in runs])
+            mean = mean_of([found.mean if (found := run.result.measures.get(name)) else None for run in runs])
             yield Fact(name=f"{title} per step", value=mean, unit=known.unit, formula=f"mean over {over}")
         else:
             yield _fact(title, known.unit, f"mean over {over}", runs, name)
@@ -34,7 +34,7 @@ def measure_facts(runs: Sequence[Measured]) -> Iterator[Fact]:
 def measure_columns(result: Result) -> dict[str, Scalar]:
     """The measures of a run as columns of CSV, by their names in `result.json`."""
     return {f"measures.{name}.{field}": getattr(known, field) for name, known in result.measures.items()
-            for field in measures.FIELDS}  # fmt: skip
+            for field in MEASURE_FIELDS}  # fmt: skip
 
 
 def _fact(title: str, unit: str, formula: str, runs: Sequence[Measured], name: str) -> Fact:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import Fact, Value, nodes
-from llmbx.api.verbs import formatting
+from llmbx.api import Fact, Value, host_names, read_nodes
+from llmbx.api.verbs import format_number
 
 from ..compare import Measured
 from .cells import Cell, RunData, title
@@ -88,14 +88,14 @@ def _context(cells: Sequence[Cell]) -> Iterator[tuple[str, str]]:
     yield "started", _started(runs)
     hours = [run.result.gpu_hours for run in runs]
     if any(hours):
-        yield "GPU time", f"{formatting.number(sum(hour or 0.0 for hour in hours))} GPU-hours"
+        yield "GPU time", f"{format_number(sum(hour or 0.0 for hour in hours))} GPU-hours"
     yield "runs", runs[0].record.run_id if len(runs) == 1 else f"{len(runs)}, see below"
 
 
 def machine(runs: Sequence[RunData | Measured]) -> str:
     """The nodes and the launcher of runs."""
-    names = _listed([name for run in runs for name in _nodes(run)]) or formatting.UNKNOWN
-    return f"{names} (launcher {_listed([run.spec.launcher or formatting.UNKNOWN for run in runs])})"
+    names = _listed([name for run in runs for name in _nodes(run)]) or "unknown"
+    return f"{names} (launcher {_listed([run.spec.launcher or 'unknown' for run in runs])})"
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -108,7 +108,7 @@ def _listed(texts: Sequence[str]) -> str:
 def _nodes(run: RunData | Measured) -> tuple[str, ...]:
     """The names of the nodes; for a local run without recorded nodes, that of the host."""
     host = run.record.host.get("hostname") if run.spec.launcher == "local" else None
-    return nodes.names(nodes.read_nodes(run.run.path)) or ((str(host),) if host else ())
+    return host_names(read_nodes(run.run.path)) or ((str(host),) if host else ())
 
 
 def software(run: RunData | Measured) -> str:
@@ -116,11 +116,11 @@ def software(run: RunData | Measured) -> str:
     image = run.record.image
     versions = ", ".join(f"{name} {version}" for name, version in list(run.record.versions.items())[:4])
     shown = (image.reference if image else None) or "no image"
-    return f"{shown}{f' ({versions})' if versions else ''}, runtime {run.spec.runtime or formatting.UNKNOWN}"
+    return f"{shown}{f' ({versions})' if versions else ''}, runtime {run.spec.runtime or 'unknown'}"
 
 
 def _started(runs: Sequence[RunData]) -> str:
     first, last = (pick(run.record.created for run in runs) for pick in (min, max))
     total = sum(run.result.timing.total_s or 0.0 for run in runs)
-    took = f"; ran for {formatting.number(total)} s" if total and len(runs) == 1 else ""
+    took = f"; ran for {format_number(total)} s" if total and len(runs) == 1 else ""
     return started(first) + (f" to {started(last)}" if started(last) != started(first) else "") + took

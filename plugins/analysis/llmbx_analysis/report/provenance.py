@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from llmbx.api import Column, RunSpec, Scalar, Section, Table, is_number, nodes, secrets
+from llmbx.api import Column, RunSpec, Scalar, Section, Table, host_names, is_number, shared_facts
 from llmbx.api.verbs import RunRecord as Record
-from llmbx.api.verbs import formatting as wording
+from llmbx.api.verbs import format_value
+from llmbx.entry.secrets import blank, recorded
 
 from .cells import Cell, RunData
 from .times import started
@@ -65,7 +66,7 @@ def environment(cell: Cell) -> Section:
         tables.append(
             _table(
                 "environment variables (secrets redacted)",
-                secrets.recorded(record.environment, tuple(record.spec.env)),
+                recorded(record.environment, tuple(record.spec.env)),
                 folded=True,
             )
         )
@@ -124,7 +125,7 @@ def _singular(unit: str) -> str:
 
 def _plain(value: Scalar) -> str:
     """Format a setting. Numbers are not rounded."""
-    return str(value) if is_number(value) else wording.text(value)
+    return str(value) if is_number(value) else format_value(value)
 
 
 def _origin(spec: RunSpec, name: str) -> str:
@@ -141,7 +142,7 @@ def _run_facts(run: RunData) -> dict[str, Scalar]:
     return {
         "run": record.run_id,
         "started": started(record.created),
-        "command": secrets.blank(f"llmbx {shlex.join(record.command)}"),
+        "command": blank(f"llmbx {shlex.join(record.command)}"),
         "llmbx": record.llmbx_version,
         "runtime": record.spec.runtime,
         "launcher": record.spec.launcher,
@@ -160,9 +161,9 @@ def _image_facts(record: Record) -> dict[str, Scalar]:
 
 
 def _node_facts(run: RunData) -> dict[str, Scalar]:
-    known = nodes.names(run.nodes)
+    known = host_names(run.nodes)
     shown = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
-    return {"names": shown or None, **nodes.shared_facts(run.nodes)}
+    return {"names": shown or None, **shared_facts(run.nodes)}
 
 
 def _table(title: str, facts: Mapping[str, Any], folded: bool = False) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from llmbx.api import Fact, Point, Reference, Value, plural
-from llmbx.api.verbs import formatting
+from llmbx.api.verbs import format_figure
 from llmbx_verdict.statistics import intervals
 
 from ..compare.measured import step_time
@@ -121,7 +121,7 @@ class Family(Value, frozen=True):
         known = self.largest
         if known is None:
             return f"{self.of}: only one scale has valid data, so the efficiency is unknown."
-        value = formatting.figure(known).replace("(", "(95 % interval ").replace(")", " %)")
+        value = format_figure(known).replace("(", "(95 % interval ").replace(")", " %)")
         kind = "Scaling" if self.mode == "mixed" else f"{self.mode.capitalize()} scaling"
         where = plural(self.best[-1].gpus, self.each)
         return f"{kind} of {self.of}: the efficiency at {where} is {value}, relative to {self.at_base}."

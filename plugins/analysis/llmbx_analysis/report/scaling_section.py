@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmbx.api import Axis, Chart, Column, Point, Rule, Scalar, Section, Series, Table, plural
-from llmbx.api.verbs import formatting
+from llmbx.api.verbs import format_number
 
 from .cells import Cell
 from .scaling import Efficiency, Family, Mode, Scale, efficiency, families
@@ -38,7 +38,7 @@ def section(family: Family, index: int = 0) -> Section:
 
 def _mode(family: Family) -> str:
     base, one = family.base, family.each.removesuffix("s")
-    per = formatting.number(base.samples / base.gpus)
+    per = format_number(base.samples / base.gpus)
     return MODES[family.mode].format(
         each=family.each, one=one, samples=plural(base.samples, "samples"),
         per=f"{per} {'sample' if per == '1' else 'samples'}",
@@ -85,8 +85,8 @@ def _throughput(family: Family, suffix: str) -> Chart:
         y=Axis(title="throughput", unit="tokens/s", log=True),
         series=tuple(series),
         rules=_failures(family),
-        summary=f"{family.of}: {formatting.number(base.rate)} tokens/s at {family.at_base}, "
-        f"{formatting.number(best[-1].rate)} at {best[-1].gpus}{_missing(family)}; "
+        summary=f"{family.of}: {format_number(base.rate)} tokens/s at {family.at_base}, "
+        f"{format_number(best[-1].rate)} at {best[-1].gpus}{_missing(family)}; "
         "the dashed line is ideal scaling from the smallest scale.",
         formula=f"tokens per step / step time; ideal: throughput at {family.at_base} × {family.each} / {base.gpus}",
     )
@@ -106,8 +106,8 @@ def _step_time(family: Family, suffix: str) -> Chart:
             Series(name="ideal", points=ideal, marks="dashed"),
         ),
         rules=_failures(family),
-        summary=f"{family.of}: {formatting.number(base.time.mean)} s at {family.at_base}, "
-        f"{formatting.number(best[-1].time.mean)} s at {best[-1].gpus}{_missing(family)}.",
+        summary=f"{family.of}: {format_number(base.time.mean)} s at {family.at_base}, "
+        f"{format_number(best[-1].time.mean)} s at {best[-1].gpus}{_missing(family)}.",
         formula=f"mean of the measured steps; ideal: tokens per step / (throughput per {family.each.removesuffix('s')} "
         f"at {family.at_base} × {family.each})",
     )

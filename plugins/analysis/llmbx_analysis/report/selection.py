@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from llmbx.api import LlmbxError, RunFolder, UsageError, Value
-from llmbx.api.verbs import RECORD, Install, Plugins, Run, history, records
+from llmbx.api.verbs import Install, Plugins, Run, Selection, find_run, query_runs
 
 
 class Selected(Value, frozen=True):
@@ -27,7 +27,7 @@ def select_runs(install: Install, texts: Sequence[str], single: bool, plugins: P
     found = {run.record.run_id: run for part in parts for run in part.runs}
     not_in_sweep = [run for run in found.values() if run.record.sweep is None]
     groups = set() if single else {run.record.group for run in not_in_sweep if run.record.group is not None}
-    for run in history.select(install, history.Selection(equal={"group": tuple(groups)})) if groups else ():
+    for run in query_runs(install, Selection(equal={"group": tuple(groups)})) if groups else ():
         found.setdefault(run.record.run_id, run)
     return Selected(runs=tuple(found.values()), notes=tuple(note for part in parts for note in part.notes))
 
@@ -35,20 +35,20 @@ def select_runs(install: Install, texts: Sequence[str], single: bool, plugins: P
 def _find(install: Install, text: str, plugins: Plugins) -> Selected:
     folder = Path(text)
     try:
-        if folder.is_dir() and not RunFolder(path=folder).file(RECORD).exists():
+        if folder.is_dir() and not RunFolder(path=folder).file("run.json").exists():
             return _of_folder(install, text, plugins)
-        return Selected(runs=(history.find_run(install, text),))
+        return Selected(runs=(find_run(install, text),))
     except UsageError:
         group = plugins.find_runs(install, text)
         if group is None:
             raise
-        return Selected(runs=tuple(records.read_run(Path(one)) for one in group.folders), notes=group.notes)
+        return Selected(runs=tuple(Run.read(Path(one)) for one in group.folders), notes=group.notes)
 
 
 def _of_folder(install: Install, text: str, plugins: Plugins) -> Selected:
     """The runs of a folder: those that a plugin finds for it (a sweep), else all runs below it."""
     if group := plugins.find_runs(install, text):
-        return Selected(runs=tuple(records.read_run(Path(one)) for one in group.folders), notes=group.notes)
+        return Selected(runs=tuple(Run.read(Path(one)) for one in group.folders), notes=group.notes)
     found = _below(Path(text))
     if not found:
         raise UsageError(f"{text}: no runs in this folder")
@@ -60,7 +60,7 @@ def _below(folder: Path) -> list[Run]:
     found = []
     for place in _run_folders(folder):
         try:
-            found.append(records.read_run(place))
+            found.append(Run.read(place))
         except LlmbxError:
             continue
     return sorted(found, key=lambda run: (run.record.created, run.record.run_id))
@@ -71,7 +71,7 @@ def _run_folders(folder: Path) -> Iterator[Path]:
     folders = [folder]
     while folders:
         here = folders.pop()
-        if os.path.lexists(here / RECORD):
+        if os.path.lexists(here / "run.json"):
             yield here
             continue
         with contextlib.suppress(OSError), os.scandir(here) as entries:  # some in /proc cannot be listed

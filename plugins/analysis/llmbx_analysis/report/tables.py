@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmbx.api import Chart, Column, Scalar, Table
-from llmbx.api.verbs import formatting
+from llmbx.api.verbs import format_number
 
 
 def values_table(chart: Chart) -> Table:
@@ -24,7 +24,7 @@ def values_table(chart: Chart) -> Table:
     ]
     rows: list[tuple[Scalar, ...]] = []
     for name, point in points:
-        x: Scalar = formatting.number(point.x) if numbered else point.x
+        x: Scalar = format_number(point.x) if numbered else point.x
         row: list[Scalar] = [name] if several else []
         row += [x, *([point.until] if ends else []), point.y]
         row += [point.low, point.high] if interval else []

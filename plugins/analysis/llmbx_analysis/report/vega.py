@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from llmbx.api import Axis, Chart, Point, Rule, Series, Span
-from llmbx.api.verbs import formatting
+from llmbx.api.verbs import format_number
 
 from .palette import SERIES
 
@@ -67,10 +67,10 @@ def describe(chart: Chart, series: Series, point: Point) -> str:
     """The text description of one mark: `step 12: 0.352 s (0.35 to 0.36)`."""
     where = f"{chart.x.title} {_format_x(chart.x, point.x)}"
     if point.until is not None:
-        where = f"{chart.x.title} {formatting.number(point.x)} to {formatting.number(point.until)} {chart.x.unit}"
-    text = f"{where}: {formatting.number(point.y)} {chart.y.unit}" if point.y is not None else where
+        where = f"{chart.x.title} {format_number(point.x)} to {format_number(point.until)} {chart.x.unit}"
+    text = f"{where}: {format_number(point.y)} {chart.y.unit}" if point.y is not None else where
     if point.low is not None and point.high is not None:
-        text += f" ({formatting.number(point.low)} to {formatting.number(point.high)})"
+        text += f" ({format_number(point.low)} to {format_number(point.high)})"
     if len(chart.series) > 1:
         text = f"{series.name}, {text}"
     return f"{text}; {point.note}" if point.note else text
@@ -85,7 +85,7 @@ def _x_axis(chart: Chart) -> Axis:
 
 
 def _format_x(axis: Axis, x: float) -> str:
-    return formatting.number(x) if axis.unit == "number" else f"{formatting.number(x)} {axis.unit}"
+    return format_number(x) if axis.unit == "number" else f"{format_number(x)} {axis.unit}"
 
 
 def _series(chart: Chart, series: Series, index: int) -> list[Json]:

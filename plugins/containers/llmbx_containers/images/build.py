@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmbx.api import Environment, Image, ImageRequest, InfraError, Progress, UsageError, Value, environments
+from llmbx.api import Environment, Image, ImageRequest, InfraError, Progress, UsageError, Value
 
 from ..naming import file_name, is_file, parse_reference
 from ..runtimes.container import built_reference, rebuilt_reference
@@ -46,7 +46,7 @@ class Recipe(Value, frozen=True):
 def environment_recipe(environment: Environment, built: Image, base: str | None = None) -> Recipe:
     """The image for `environment`, built (or planned) as `built`, on `base` (default: a Debian image)."""
     minor = (built.path or "").rpartition("-py")[2].replace("3", "3.", 1)
-    chosen, lock = base or f"docker.io#library/python:{minor}-slim-bookworm", environments.lock_digest(environment)[:12]
+    chosen, lock = base or f"docker.io#library/python:{minor}-slim-bookworm", environment.lock_digest()[:12]
     return Recipe(
         reference=parse_reference(built_reference(environment)).docker,
         dockerfile=dockerfile("cpu", chosen, PYTHON=minor, ENVIRONMENT=environment.name, LOCK=lock), base=chosen,

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from llmbx.api import InfraError, Progress, UsageError, Value, archives, disk_errors, format_bytes
+from llmbx.api import InfraError, Progress, UsageError, Value, disk_errors, format_bytes, package_problem
 
 from .inventory import Entry
 from .lockfile import Locked, read_lock
@@ -102,7 +102,7 @@ def _extra_files(install: Path) -> Iterator[tuple[Path, str, None]]:
     for path in sorted((install / WHEELS).rglob("*")):
         name = path.relative_to(install)
         if path.is_file() and path.name.endswith(PACKAGES) and not any(part.startswith(".") for part in name.parts):
-            if problem := archives.package_problem(path):
+            if problem := package_problem(path):
                 raise UsageError(f"{path} cannot be exported: {problem}")
             yield path.resolve(), str(name), None
     cache = (install / TOKENIZERS).resolve()

@@ -235,21 +235,21 @@ def _new_stamp(wanted: FileRequest, digest: str | None = None) -> Stamp:
 
 @contextmanager
 def _locked(wanted: FileRequest) -> Iterator[None]:
-    from llmbx.api import locks
+    from llmbx.api import file_lock
 
     wanted.path.parent.mkdir(parents=True, exist_ok=True)
     lease = wanted.path.with_name(f".{wanted.path.name}.lease")
-    with locks.held(lease, f"it imports {wanted.path.name}", wanted.progress):
+    with file_lock(lease, f"it imports {wanted.path.name}", wanted.progress):
         yield
 
 
 @contextmanager
 def _scratch(target: Path) -> Iterator[Path]:
     """A temporary folder beside `target` for one import. Folders of killed imports are deleted as well."""
-    from llmbx.api import children
+    from llmbx.api import end_leftovers
 
     for leftover in target.parent.glob(f".{target.name}.partial-*"):
-        children.end_leftovers(leftover)
+        end_leftovers(leftover)
         shutil.rmtree(leftover, ignore_errors=True)
     folder = target.with_name(f".{target.name}.partial-{platform.node()}-{os.getpid()}")
     folder.mkdir()

@@ -125,11 +125,11 @@ def leftovers(install: Path) -> list[Path]:
 
 def delete_leftovers(install: Path) -> int:
     """Delete leftovers and the stamps of missing files, and return the bytes freed."""
-    from llmbx.api import children
+    from llmbx.api import end_leftovers
 
     freed = 0
     for folder in leftovers(install):
-        children.end_leftovers(folder)
+        end_leftovers(folder)
         freed += sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
         shutil.rmtree(folder, ignore_errors=True)
     for stamp in all_stamps(install):

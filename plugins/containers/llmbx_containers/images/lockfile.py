@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from llmbx.api import InfraError, UsageError, Value, decode, locks, toml_file, write_atomic
+from llmbx.api import NOT_JSON, InfraError, UsageError, Value, decode, file_lock, write_atomic
 
 NAME = "images.lock"
 
@@ -44,7 +44,7 @@ def read_lock(install: Path) -> Lock:
         return decode(path.read_bytes(), Lock)
     except FileNotFoundError:
         return Lock()
-    except (OSError, *toml_file.NOT_JSON) as error:
+    except (OSError, *NOT_JSON) as error:
         raise UsageError(
             f"{path} cannot be read: {error}; repair the file, or move it away to create a new one"
         ) from None
@@ -79,7 +79,7 @@ def remember(install: Path, reference: str, digest: str | None, files: dict[str,
     path.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(path.parent, os.W_OK):
         return
-    with locks.held(path.with_name(f".{NAME}.lease"), f"it writes {NAME}", lambda line: None):
+    with file_lock(path.with_name(f".{NAME}.lease"), f"it writes {NAME}", lambda line: None):
         lock = read_lock(install)
         entry = _merged(lock.images.get(reference), digest, files)
         content = lock.replace(images=dict(sorted({**lock.images, reference: entry}.items())))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from llmbx.api import InfraError, Value, decode, toml_file, write_atomic
+from llmbx.api import NOT_JSON, InfraError, Value, decode, write_atomic
 
 FOLDER = ".stamps"
 
@@ -48,7 +48,7 @@ def read_stamp(path: str, install: Path) -> Stamp | None:
     """The stamp of `path`, even if the file has changed since; None if there is none."""
     try:
         return decode(_stamp_file(path, install).read_bytes(), Stamp)
-    except (OSError, *toml_file.NOT_JSON):
+    except (OSError, *NOT_JSON):
         return None
 
 
@@ -86,7 +86,7 @@ def delete_stamp(path: str, install: Path) -> None:
 def all_stamps(install: Path) -> Iterator[Stamp]:
     """Every stamp of the install, sorted by file name."""
     for place in sorted((install / "images" / FOLDER).glob("*.json")):
-        with suppress(OSError, *toml_file.NOT_JSON):
+        with suppress(OSError, *NOT_JSON):
             yield decode(place.read_bytes(), Stamp)
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from llmbx.api import InfraError, Progress, UsageError, Value, decode, format_bytes, toml_file
+from llmbx.api import NOT_JSON, InfraError, Progress, UsageError, Value, decode, format_bytes
 
 from ..naming import Reference
 from .transient import TransientError, is_transient
@@ -59,7 +59,7 @@ def run_import(command: Command, scratch: Path, title: str, deadline: float, pro
     Raises `TransientError` for a failure of the network or the registry, `InfraError` for others and if `deadline`
     (monotonic seconds) passes; the tool and its children are terminated first.
     """
-    from llmbx.api import children
+    from llmbx.api import follow_process
 
     output: list[str] = []
     clock = _Clock(scratch, title, deadline, progress)
@@ -70,7 +70,7 @@ def run_import(command: Command, scratch: Path, title: str, deadline: float, pro
             del output[:-40]
 
     try:
-        code = children.follow(command.argv, {**os.environ, **command.env}, scratch, line, clock.tick)
+        code = follow_process(command.argv, {**os.environ, **command.env}, scratch, line, clock.tick)
     except FileNotFoundError:
         raise InfraError(f"{command.argv[0]} is not on PATH: install it, or choose another --runtime") from None
     if code != 0:
@@ -125,7 +125,7 @@ def _package_versions(output: str) -> dict[str, str]:
     found = re.search(r"^llmbx-versions (.+)$", output, re.MULTILINE)
     try:
         return decode(found[1], dict[str, str]) if found else {}
-    except toml_file.NOT_JSON:
+    except NOT_JSON:
         return {}
 
 

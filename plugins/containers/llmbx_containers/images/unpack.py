@@ -18,7 +18,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from llmbx.api import InfraError, Progress, UsageError, archives, decode, disk_errors, format_bytes, toml_file
+from llmbx.api import (
+    NOT_JSON,
+    InfraError,
+    Progress,
+    TarMember,
+    UsageError,
+    decode,
+    disk_errors,
+    format_bytes,
+    package_problem,
+    path_problem,
+    tar_members,
+)
 
 from .bundle import DOCKER, MANIFEST, PACKAGES, TOKENIZERS, WHEELS, Manifest, Member
 from .disk import require_space
@@ -58,13 +70,13 @@ def import_bundle(bundle: Path, install: Path, accept: bool, progress: Progress)
     return manifest
 
 
-def _checked(file: IO[bytes], bundle: Path) -> tuple[Manifest, list[archives.TarMember]]:
+def _checked(file: IO[bytes], bundle: Path) -> tuple[Manifest, list[TarMember]]:
     """The manifest and the files' places in the bundle, after their headers were compared; no content is read."""
     if file.read(2) == _GZIP:
         raise UsageError(f"{bundle} is compressed: a bundle of `llmbx image export` is a plain tar file")
     file.seek(0)
     try:
-        found = list(archives.tar_members(file))
+        found = list(tar_members(file))
     except UsageError as error:
         raise UsageError(f"{bundle} was refused: {error}") from None
     except (tarfile.TarError, EOFError, ValueError) as error:
@@ -76,7 +88,7 @@ def _checked(file: IO[bytes], bundle: Path) -> tuple[Manifest, list[archives.Tar
     return manifest, found[1:]
 
 
-def _read_manifest(file: IO[bytes], bundle: Path, first: archives.TarMember) -> Manifest:
+def _read_manifest(file: IO[bytes], bundle: Path, first: TarMember) -> Manifest:
     """The manifest, which is the first member. Raises `UsageError` for a path or value that no export writes."""
     if first.path != MANIFEST:
         raise UsageError(f"{bundle} is not a bundle of `llmbx image export`")
@@ -85,7 +97,7 @@ def _read_manifest(file: IO[bytes], bundle: Path, first: archives.TarMember) -> 
     file.seek(first.offset)
     try:
         manifest = decode(file.read(first.size), Manifest)
-    except toml_file.NOT_JSON:
+    except NOT_JSON:
         raise UsageError(f"{bundle} is not a bundle of `llmbx image export`") from None
     for member in manifest.members:
         if not _is_expected(member.path):
@@ -96,7 +108,7 @@ def _read_manifest(file: IO[bytes], bundle: Path, first: archives.TarMember) -> 
     return manifest
 
 
-def _compare(bundle: Path, manifest: Manifest, found: Sequence[archives.TarMember]) -> None:
+def _compare(bundle: Path, manifest: Manifest, found: Sequence[TarMember]) -> None:
     """Raise an error unless the bundle has exactly the files of the manifest, in its order and with its sizes."""
     for index, member in enumerate(manifest.members):
         if index >= len(found) or found[index].path != member.path:
@@ -111,7 +123,7 @@ def _compare(bundle: Path, manifest: Manifest, found: Sequence[archives.TarMembe
 
 def _is_expected(path: str) -> bool:
     """Whether an export may write this path: images, Docker archives, packages, and files of the Hugging Face cache."""
-    if archives.path_problem(path) or str(PurePosixPath(path)) != path:
+    if path_problem(path) or str(PurePosixPath(path)) != path:
         return False
     folder, _, name = path.partition("/")
     if folder in ("images", DOCKER):
@@ -127,7 +139,7 @@ def _is_imported(path: str) -> bool:
 
 
 def _write_members(
-    file: IO[bytes], bundle: Path, manifest: Manifest, found: Sequence[archives.TarMember], scratch: Path,
+    file: IO[bytes], bundle: Path, manifest: Manifest, found: Sequence[TarMember], scratch: Path,
     progress: Progress,
 ) -> Iterator[tuple[Member, Path]]:  # fmt: skip
     """Write each file to `scratch`, verify its checksum and what it is; yields it with its temporary path."""
@@ -143,7 +155,7 @@ def _write_members(
         yield member, temporary
 
 
-def _copy(file: IO[bytes], place: archives.TarMember, target: Path, member: Member, bundle: Path) -> None:
+def _copy(file: IO[bytes], place: TarMember, target: Path, member: Member, bundle: Path) -> None:
     """Write one file and verify its checksum. Raises `InfraError` if it differs from the manifest's."""
     hashed, left = hashlib.sha256(), place.size
     file.seek(place.offset)
@@ -162,14 +174,14 @@ def _problem(path: str, content: Path) -> str | None:
     from .verify import problem
 
     if path.startswith(f"{WHEELS}/"):
-        return archives.package_problem(content)
+        return package_problem(content)
     if path.startswith("images/"):
         return problem(content)
     if not path.startswith(f"{DOCKER}/"):
         return None
     try:
         with content.open("rb") as file:
-            names = {member.path for member in archives.tar_members(file, folders=True, links=True)}
+            names = {member.path for member in tar_members(file, folders=True, links=True)}
     except (UsageError, tarfile.TarError, ValueError) as error:
         return str(error)
     return None if "manifest.json" in names else "it is not an archive of `docker save`"

@@ -6,7 +6,16 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.api import Finding, Image, ImageRequest, Launch, Phase, Progress, RunSpec, Wrapping, container_env
+from llmbx.api import (
+    Finding,
+    Image,
+    ImageRequest,
+    Launch,
+    Phase,
+    Progress,
+    RunSpec,
+    Wrapping,
+)
 
 from .container import Container, archive, default_variables, planned_file, require_tool
 
@@ -99,15 +108,15 @@ class ApptainerRuntime(Container):
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """Wrap one rank with `apptainer exec`; variables are passed as APPTAINERENV_NAME."""
-        names = container_env.forwarded(spec, phase)
-        exports = container_env.only_set(names, f'eval "export {self.tool.upper()}ENV_$n=\\"\\$$n\\""')
+        names = self.forwarded_variables(spec, phase)
+        exports = self.for_set_variables(names, f'eval "export {self.tool.upper()}ENV_$n=\\"\\$$n\\""')
         argv = [self.tool, "--quiet", "exec", "--cleanenv", "--no-eval", "--writable-tmpfs"]
         argv += [] if "HOME" in names else ["--home", "/tmp"]
-        argv += ["--nv"] if container_env.needs_gpus(spec, launch) else []
-        mounts, bind = container_env.mounts(spec, launch, phase, run_dir, ":,"), f"{self.tool.upper()}_BIND"
+        argv += ["--nv"] if self.needs_gpus(spec, launch) else []
+        mounts, bind = self.container_mounts(spec, launch, phase, run_dir, ":,"), f"{self.tool.upper()}_BIND"
         for mount in (mount for mount in mounts if not mount.optional):
-            argv += ["--bind", container_env.joined(mount)]
-        optional = container_env.if_there(mounts, lambda joined: f'export {bind}="${{{bind}:+${bind},}}"{joined}')
+            argv += ["--bind", mount.joined()]
+        optional = self.for_optional_mounts(mounts, lambda joined: f'export {bind}="${{{bind}:+${bind},}}"{joined}')
         argv += ["--pwd", str(run_dir), image.path or image.reference]
         return Wrapping(argv=("/bin/sh", "-c", f'{exports}; {optional}exec "$@"', "forward", *argv))
 

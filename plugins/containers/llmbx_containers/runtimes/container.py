@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 from shutil import which
 
-from llmbx.api import Environment, Image, ImageRequest, InfraError, Offer, RunSpec, Runtime, UsageError, environments
+from llmbx.api import Environment, Image, ImageRequest, InfraError, Offer, RunSpec, Runtime, UsageError
 
 from ..naming import Reference, image_file, is_file
 
@@ -64,7 +64,7 @@ def wanted_reference(request: ImageRequest, runtime: str) -> str:
 
 def built_reference(environment: Environment) -> str:
     """Reference of the local image that llmbx builds from an environment; the tag is the digest of the lock."""
-    return f"{BUILT}{environment.name}:{environments.lock_digest(environment)[:12]}"
+    return f"{BUILT}{environment.name}:{environment.lock_digest()[:12]}"
 
 
 def rebuilt_reference(reference: Reference) -> str:

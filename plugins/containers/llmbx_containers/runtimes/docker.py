@@ -17,7 +17,6 @@ from llmbx.api import (
     RunSpec,
     UsageError,
     Wrapping,
-    container_env,
 )
 
 from ..naming import is_file, parse_reference
@@ -93,16 +92,16 @@ class DockerRuntime(Container):
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """Wrap one rank with `docker run`: variables by name, mounts at the host's paths, the user's uid and gid."""
-        names = container_env.forwarded(spec, phase)
+        names = self.forwarded_variables(spec, phase)
         argv = ["docker", "run", "--rm", "--pull", "never", "--network", "host", "--ipc", "host", "--pid", "host"]
-        argv += _GPU if container_env.needs_gpus(spec, launch) else ()
+        argv += _GPU if self.needs_gpus(spec, launch) else ()
         argv += ["--user", f"{os.getuid()}:{os.getgid()}", "--label", f"{RUN_LABEL}={run_dir}", "--entrypoint", ""]
         argv += [] if "HOME" in names else ["--env", "HOME=/tmp"]
         argv += [part for name in names for part in ("--env", name)]
-        mounts = container_env.mounts(spec, launch, phase, run_dir, ":")
-        optional = container_env.if_there(mounts, lambda joined: f'set -- --volume {joined} "$@"')
+        mounts = self.container_mounts(spec, launch, phase, run_dir, ":")
+        optional = self.for_optional_mounts(mounts, lambda joined: f'set -- --volume {joined} "$@"')
         for mount in (mount for mount in mounts if not mount.optional):
-            argv += ["--volume", container_env.joined(mount)]
+            argv += ["--volume", mount.joined()]
         argv += ["--workdir", str(run_dir), image.reference, "/bin/sh", "-c", _INSIDE, "inside"]
         return Wrapping(argv=("/bin/sh", "-c", _SUPERVISOR.replace("{optional_mounts}", optional), "docker-run", *argv))
 

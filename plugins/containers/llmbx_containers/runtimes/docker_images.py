@@ -61,7 +61,7 @@ def inspect_stored(image: Image, install: Path) -> Image:
 
 def _fetch(reference: Reference, request: ImageRequest, install: Path, progress: Progress, offline: bool) -> Stored:
     """Pull the image under a lock, so that only one process pulls it."""
-    from llmbx.api import locks
+    from llmbx.api import file_lock
 
     name = reference.docker
     require_importable(name, "docker")
@@ -73,7 +73,7 @@ def _fetch(reference: Reference, request: ImageRequest, install: Path, progress:
     lease = install / "images" / f".docker-{file_name(name, '')}.lease"
     with disk_errors(str(lease)):
         lease.parent.mkdir(parents=True, exist_ok=True)
-        with locks.held(lease, f"it pulls {name}", progress):
+        with file_lock(lease, f"it pulls {name}", progress):
             return stored(name) or _pull(reference, request, install, progress)
 
 

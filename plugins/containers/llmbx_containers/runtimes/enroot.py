@@ -6,7 +6,16 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.api import Finding, Image, ImageRequest, Launch, Phase, Progress, RunSpec, Wrapping, container_env
+from llmbx.api import (
+    Finding,
+    Image,
+    ImageRequest,
+    Launch,
+    Phase,
+    Progress,
+    RunSpec,
+    Wrapping,
+)
 
 from .container import Container, default_variables, planned_file, require_tool
 
@@ -76,11 +85,11 @@ class EnrootRuntime(Container):
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """Wrap one rank with `enroot start`. enroot's hook provides GPUs; the rank shim sets the working folder."""
-        argv, mounts = [], container_env.mounts(spec, launch, phase, run_dir, ": \t")
+        argv, mounts = [], self.container_mounts(spec, launch, phase, run_dir, ": \t")
         for mount in (mount for mount in mounts if not mount.optional):
-            argv += ["--mount", container_env.joined(mount, _READ_ONLY)]
-        optional = container_env.if_there(mounts, lambda joined: f'set -- --mount {joined} "$@"', _READ_ONLY)
-        variables = container_env.only_set(container_env.forwarded(spec, phase), "pass_variable $n")
+            argv += ["--mount", mount.joined(_READ_ONLY)]
+        optional = self.for_optional_mounts(mounts, lambda joined: f'set -- --mount {joined} "$@"', _READ_ONLY)
+        variables = self.for_set_variables(self.forwarded_variables(spec, phase), "pass_variable $n")
         start = f'{_PASS_VARIABLE}{variables}; {optional}exec enroot start --rw $flags "$@"'
         inside = ("/bin/sh", "-c", _DECODE, "inside")
         return Wrapping(argv=("/bin/sh", "-c", start, "forward", *argv, image.path or image.reference, *inside))

@@ -16,7 +16,6 @@ from llmbx.api import (
     Progress,
     RunSpec,
     Wrapping,
-    container_env,
 )
 
 from .container import Container, planned_file, require_tool
@@ -72,11 +71,11 @@ class PyxisRuntime(Container):
         The container has a name of the job's own, so that each node unpacks the image only once for all steps of the
         job. Pyxis keeps named containers after the job, unless it is configured otherwise: the job removes them.
         """
-        mounts = container_env.mounts(spec, launch, phase, run_dir, ":,")
+        mounts = self.container_mounts(spec, launch, phase, run_dir, ":,")
         flags = (
             f"--container-image={image.path or image.reference}",
-            f"--container-mounts={','.join(container_env.joined(mount) for mount in mounts)}",
-            f"--container-env={','.join(container_env.forwarded(spec, phase))}",
+            f"--container-mounts={','.join(mount.joined() for mount in mounts)}",
+            f"--container-env={','.join(self.forwarded_variables(spec, phase))}",
             f"--container-workdir={run_dir}",
             "--no-container-mount-home",
             "--container-writable",

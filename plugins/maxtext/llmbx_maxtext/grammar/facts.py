@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from llmbx.api import Event, printed
+from llmbx.api import Event, read_real, read_whole, rounded_range
 
 Facts = dict[str, str | int | float]
 
 
 def _billions(match: re.Match[str]) -> Facts:
-    count = printed.rounded(printed.real(match["billions"]) * 1e9)
+    count = rounded_range(read_real(match["billions"]) * 1e9)
     return {"parameters": count, "resolution": 1e9 * 10.0 ** -len(match["decimals"])}
 
 
@@ -26,7 +26,7 @@ _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]
     ("entry", True, re.compile(r"llmbx: error: (?P<what>.+)"), lambda m: {}),
     ("note", False, re.compile(r"llmbx: .{0,200}PGLE profile .+"), lambda m: {}),
     ("phase_time", False, re.compile(r"llmbx: its collect phase took (?P<seconds>\d+(?:\.\d*)?) s a step"),
-     lambda m: {"role": "collect", "step_time_s": printed.real(m["seconds"])}),
+     lambda m: {"role": "collect", "step_time_s": read_real(m["seconds"])}),
     ("nan", True, re.compile(r"Aborting training due to (?:NaN|Inf) loss"), lambda m: {}),
     ("config_error", True, re.compile(r"MAXTEXT CONFIG ERROR: .+"), lambda m: {}),
     ("fact", False, re.compile(r"System Information: (?P<what>Jax|Jaxlib) Version: (?P<version>\S+)"),
@@ -34,13 +34,13 @@ _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]
     ("fact", False, re.compile(r"number parameters: (?P<billions>\d+\.(?P<decimals>\d+)) billion"),
      lambda m: _billions(m)),
     ("fact", False, re.compile(r"\bNum_devices: (?P<count>\d+), shape"),
-     lambda m: {"world_size": printed.whole(m["count"])}),
+     lambda m: {"world_size": read_whole(m["count"])}),
     ("fact", False, re.compile(r"System Information: Jax Backend: (?P<backend>\w+)"),
      lambda m: {"backend": m["backend"]}),
     ("validation", False, re.compile(r"Completed eval after train step \d+, loss=(?P<loss>-?(?:nan|inf|\d+\.\d+))"),
-     lambda m: {"loss": printed.real(m["loss"])}),
+     lambda m: {"loss": read_real(m["loss"])}),
     ("fact", False, re.compile(r"\[train\] Total estimated memory size: (?P<gb>\d+(?:\.\d*)?) GB"),
-     lambda m: {"estimated_memory_gb": printed.real(m["gb"])}),
+     lambda m: {"estimated_memory_gb": read_real(m["gb"])}),
 )  # fmt: skip
 
 _SIGNS = (
@@ -94,4 +94,4 @@ class Found:
         if name == "quantization":
             found = "fp8" if "fp8" in value else self._dtype if value in ("", "None") else value
             return {"dtype": found} if found else {}
-        return {_NUMBERS[name]: printed.whole(value)} if value.isdecimal() else {}
+        return {_NUMBERS[name]: read_whole(value)} if value.isdecimal() else {}

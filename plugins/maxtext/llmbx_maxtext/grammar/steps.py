@@ -18,7 +18,17 @@ import re
 import statistics
 from collections.abc import Mapping
 
-from llmbx.api import CUT, FELL_TO, RESTARTED, Event, LogParser, Prints, Signatures, Step, printed, split_label
+from llmbx.api import (
+    CUT,
+    Event,
+    LogParser,
+    Prints,
+    Signatures,
+    Step,
+    read_real,
+    read_whole,
+    split_label,
+)
 from llmbx.api import LogRecord as Record
 
 from ..pgle import COLLECT_START, WARM
@@ -85,7 +95,7 @@ class MaxTextParser(LogParser):
             ends = [*(head.start() for head in heads[1:]), len(line)]
             for head, end in zip(heads, ends, strict=False):
                 cut = end < len(line) or line.endswith(CUT)
-                found += self._step(printed.whole(head["number"]), _values(line[head.end() : end], cut), line, stamp)
+                found += self._step(read_whole(head["number"]), _values(line[head.end() : end], cut), line, stamp)
         if not self._is_given and "Config param steps: " in line and (stated := _STEPS.search(line)):
             self._last = int(stated["steps"]) - 1
         if "llmbx: phase " in line and (begun := _PHASE.search(line)):
@@ -97,7 +107,7 @@ class MaxTextParser(LogParser):
         return self._summary()
 
     def _step(self, number: int, values: Mapping[str, float], line: str, stamp: str | None) -> list[Record]:
-        if number > printed.LARGEST_STEP:
+        if number > 10**9:
             return [self._record(number, values, None)]  # core reports and drops it
         if self._phase == "collect":
             return self._collected(number, values, line)
@@ -105,8 +115,8 @@ class MaxTextParser(LogParser):
         if self._restarts(number, stamp):
             self._attempt, self._highest, self._stamp = self._attempt + 1, None, None
             self._signatures, self._found = Signatures(), Found()
-            facts: Facts = {"attempt": self._attempt, FELL_TO: number}
-            found.append(Event(kind=RESTARTED, text=line.strip(), facts=facts))
+            facts: Facts = {"attempt": self._attempt, "fell_to": number}
+            found.append(Event(kind="restarted", text=line.strip(), facts=facts))
         if self._highest is None or number >= self._highest:
             self._highest, self._stamp = number, stamp or self._stamp
         if number == self._last:
@@ -142,7 +152,7 @@ class MaxTextParser(LogParser):
             self._attempt, self._highest = self._attempt + 1, None
             self._signatures, self._found = Signatures(), Found()
             facts: Facts = {"attempt": self._attempt, "phase": role}
-            found.insert(0, Event(kind=RESTARTED, text=line.strip(), facts=facts))
+            found.insert(0, Event(kind="restarted", text=line.strip(), facts=facts))
         self._phase = role
         return [*found, Event(kind="phase", text=line.strip(), facts={"role": role})]
 
@@ -169,5 +179,5 @@ def _values(body: str, cut: bool) -> dict[str, float]:
     found: dict[str, float] = {}
     for pair in _PAIR.finditer(body.removesuffix(CUT) + ("#" if cut else "")):
         member = _FIXED[pair["fixed"]] if pair["fixed"] else _FREE[pair["free"]]
-        found.setdefault(member, printed.real(pair["decimals"] or pair["number"]))
+        found.setdefault(member, read_real(pair["decimals"] or pair["number"]))
     return found

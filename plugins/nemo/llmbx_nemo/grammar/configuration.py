@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from llmbx.api import Event, printed
+from llmbx.api import Event, read_whole
 
 LONGEST = 400
 """Number of lines after which a summary without an end is left."""
@@ -56,7 +56,7 @@ class Summary:
         if self._section == "model" and key in ("bf16", "fp16", "fp8", "fp4", "autocast_dtype"):
             self._types |= {"fp32" if value == "torch.float32" else key} - {"autocast_dtype"}
         name = KEYS.get((self._section, key))
-        return [_fact(text, name, printed.whole(value))] if name and value.isdecimal() else []
+        return [_fact(text, name, read_whole(value))] if name and value.isdecimal() else []
 
     def _dtype(self) -> list[Event]:
         """The narrowest data type that is named; a model in FP8 names bf16, too."""

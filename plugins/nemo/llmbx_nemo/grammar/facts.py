@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from llmbx.api import Event, printed
+from llmbx.api import Event, read_real, read_whole, rounded_range
 
 from .fields import NUMBER
 
@@ -41,30 +41,30 @@ def find(rules: Iterable[Rule], text: str, rank: int | None) -> list[Event]:
 
 
 def _saved(match: re.Match[str]) -> Facts:
-    iteration: Facts = {"iteration": printed.whole(match["iteration"])}
+    iteration: Facts = {"iteration": read_whole(match["iteration"])}
     return {**iteration, "path": match["path"]} if match["path"] else iteration
 
 
 def _of_rank(match: re.Match[str]) -> Facts:
     """Lightning counts the parameters of one rank, with one decimal (7.5 B)."""
     unit = 1000 ** " KMBT".index(match["unit"])
-    return {"parameters": printed.rounded(printed.real(match["count"]) * unit), "resolution": 0.1 * unit, "local": 1}
+    return {"parameters": rounded_range(read_real(match["count"]) * unit), "resolution": 0.1 * unit, "local": 1}
 
 
 def _billions(match: re.Match[str]) -> Facts:
-    count = printed.rounded(printed.real(match["billions"]) * 1e9)
+    count = rounded_range(read_real(match["billions"]) * 1e9)
     return {"parameters": count, "resolution": 1e9 * 10.0 ** -len(match["decimals"])}
 
 
 def _rank_parameters(match: re.Match[str]) -> Facts:
     names = {"rank_parameters": "count", "tp_rank": "tp", "pp_rank": "pp"}
-    return {name: printed.whole(match[group]) for name, group in names.items()}
+    return {name: read_whole(match[group]) for name, group in names.items()}
 
 
 def _unexpected(match: re.Match[str]) -> Facts:
     after, message = _AFTER.search(match.string, match.end()), _MESSAGE.search(match.string, match.end())
     number = match["before"] or (after["number"] if after else None)
-    iteration: Facts = {"iteration": printed.whole(number)} if number else {}
+    iteration: Facts = {"iteration": read_whole(number)} if number else {}
     return {**iteration, "result": match["result"], "message": message["text"] if message else ""}
 
 
@@ -75,13 +75,13 @@ MEGATRON: tuple[Rule, ...] = (
     rule("checkpoint_loaded", r"successfully loaded checkpoint from (?P<path>\S+) .{0,300}"
          r"at iteration +(?P<iteration>\d+)", _saved),
     rule("checkpoint_saved", rf"^\s*save-checkpoint(?:-non-persistent)? \.*: \({_DECIMAL}, (?P<most>{_DECIMAL})\)",
-         lambda m: {"seconds": printed.real(m["most"]) / 1000}),
+         lambda m: {"seconds": read_real(m["most"]) / 1000}),
     rule("checkpoint_loaded", rf"^\s*load-checkpoint \.*: \({_DECIMAL}, (?P<most>{_DECIMAL})\)",
-         lambda m: {"seconds": printed.real(m["most"]) / 1000}),
+         lambda m: {"seconds": read_real(m["most"]) / 1000}),
     rule("fact", r"Total number of parameters in billions: *(?P<billions>\d+\.(?P<decimals>\d+))",
          _billions),
     rule("validation", rf"validation loss at iteration .{{0,2000}}\blm loss value: (?P<loss>{NUMBER})",
-         lambda m: {"loss": printed.real(m["loss"])}),
+         lambda m: {"loss": read_real(m["loss"])}),
     rule("fact", r"number of parameters on \(tensor, pipeline\) model parallel rank "
          r"\((?P<tp>\d+), (?P<pp>\d+)\): (?P<count>\d+)",
          _rank_parameters),
@@ -96,15 +96,15 @@ NEMO2: tuple[Rule, ...] = (
     rule("finished", r"Trainer\.fit` stopped: `max_steps=\d+` reached"),
     rule("checkpoint_saved", r"Global Checkpoint Save : Rank ?: \d+ : Iteration ?: (?P<iteration>\d+) "
          r".{0,300}Save duration ?: (?P<seconds>\d+(?:\.\d*)?)s",
-         lambda m: {"iteration": printed.whole(m["iteration"]), "seconds": printed.real(m["seconds"])}),
+         lambda m: {"iteration": read_whole(m["iteration"]), "seconds": read_real(m["seconds"])}),
     rule("checkpoint_loaded", r"Global Checkpoint Load : .{0,300}"
          r"Time spent in load_checkpoint: (?P<seconds>\d+(?:\.\d*)?)s",
-         lambda m: {"seconds": printed.real(m["seconds"])}),
+         lambda m: {"seconds": read_real(m["seconds"])}),
     rule("fact", r"^\s*(?P<count>\d+(?:\.\d*)?) (?P<unit>[KMBT])\s+Total params", _of_rank),
     rule("fact", r"All distributed processes registered. Starting with (?P<count>\d+) processes",
-         lambda m: {"world_size": printed.whole(m["count"])}),
+         lambda m: {"world_size": read_whole(m["count"])}),
     rule("fact", r"setting number of microbatches to constant (?P<count>\d+)",
-         lambda m: {"microbatches": printed.whole(m["count"])}),
+         lambda m: {"microbatches": read_whole(m["count"])}),
     *(r for r in MEGATRON if r[0] in ("unexpected_result", "fact", "config_fallback")),
 )  # fmt: skip
 
@@ -123,11 +123,11 @@ def memory(text: str) -> Event | None:
     if match is None:
         return None
     peak = (
-        printed.rounded(printed.real(match["giga"]) * 1e9)
+        rounded_range(read_real(match["giga"]) * 1e9)
         if match["giga"]
-        else printed.rounded(printed.real(match["mebi"]) * 2**20)
+        else rounded_range(read_real(match["mebi"]) * 2**20)
     )
     if peak == 0:
         return None  # Megatron-Bridge 0.1 and 0.2 print 0 on a machine without a GPU
-    facts: Facts = {"peak_memory_bytes": peak, "iteration": printed.whole(match["after"])}
-    return Event(kind="fact", text=text.strip()[:500], rank=printed.whole(match["rank"]), facts=facts)
+    facts: Facts = {"peak_memory_bytes": peak, "iteration": read_whole(match["after"])}
+    return Event(kind="fact", text=text.strip()[:500], rank=read_whole(match["rank"]), facts=facts)

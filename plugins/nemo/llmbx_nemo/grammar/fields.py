@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from llmbx.api import CUT, printed
+from llmbx.api import CUT, read_real, read_whole
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 
@@ -121,9 +121,9 @@ class RecordReader:
 
     def _begin(self, head: re.Match[str], body: str) -> Reading:
         total = head["total"]
-        reading = Reading(printed.whole(head["number"]), printed.whole(total) if total.isdigit() else None)
+        reading = Reading(read_whole(head["number"]), read_whole(total) if total.isdigit() else None)
         groups = head.groupdict()
-        reading.epoch, reading.stamp = printed.whole(groups.get("epoch") or "0"), groups.get("stamp")
+        reading.epoch, reading.stamp = read_whole(groups.get("epoch") or "0"), groups.get("stamp")
         self._fill(reading, body)
         return reading
 
@@ -184,7 +184,7 @@ class RecordReader:
             if head and length < head.end() and self.schema.bare.match(joined, head.end()):
                 candidates.append((head, joined[head.end() :]))
         # The number may contain digits of another process's text: prefer the one that follows the last number.
-        expected = [each for each in candidates if printed.whole(each[0]["number"]) == self._last + 1]
+        expected = [each for each in candidates if read_whole(each[0]["number"]) == self._last + 1]
         return self._begin(*(expected or candidates)[0]) if candidates else None
 
     def _join(self, reading: Reading, tail: str, text: str) -> Reading | None:
@@ -219,7 +219,7 @@ class RecordReader:
 
 def number(text: str | None) -> float | None:
     """Return a printed number (also nan and inf) as a float; None for None."""
-    return printed.real(text) if text is not None else None
+    return read_real(text) if text is not None else None
 
 
 def integer(text: str | None) -> int | None:
@@ -236,7 +236,7 @@ def seconds(text: str | None, exponent: int = 0) -> float | None:
     if text is None or not text[-1].isdigit() or "e" in text.lower():
         value = (number(text) or 0.0) * 10.0**exponent
     else:
-        value = printed.real(f"{text}e{exponent}")
+        value = read_real(f"{text}e{exponent}")
     return value or None
 
 

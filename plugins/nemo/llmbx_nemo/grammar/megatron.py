@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 
-from llmbx.api import Attempts, Event, LogParser, Prints, Signatures, Step, printed, split_label
+from llmbx.api import Attempts, Event, LogParser, Prints, Signatures, Step, read_real, read_whole, split_label
 from llmbx.api import LogRecord as Record
 
 from . import facts, steptime
@@ -162,7 +162,7 @@ class MegatronParser(LogParser):
 
     def _add_step_times(self, matches: list[re.Match[str]]) -> None:
         for match in matches:
-            self._pairing.add_step_time(printed.real(match["time"]), match["tflops"])
+            self._pairing.add_step_time(read_real(match["time"]), match["tflops"])
             if not self._iterations:
                 self._lone.append(match)
 
@@ -176,7 +176,7 @@ class MegatronParser(LogParser):
         if step.tflops_per_gpu is not None:
             self._has_own_tflops.add(step.number)
         found.append(step)
-        timed = step.time_s is not None and 0.0 < step.time_s <= printed.LARGEST_TIME_S
+        timed = step.time_s is not None and 0.0 < step.time_s <= 1e7
         if timed and step.time_s is not None and step.number not in self._measured:
             self._measured.add(step.number)
             found += self._tflops(self._pairing.add_iteration(step.number, step.time_s, step.global_batch_size))
@@ -198,8 +198,8 @@ class MegatronParser(LogParser):
         return [
             Step(
                 number=self._base + k,
-                time_s=printed.real(match["time"]),
-                tflops_per_gpu=printed.real(match["tflops"]),
+                time_s=read_real(match["time"]),
+                tflops_per_gpu=read_real(match["tflops"]),
                 tflops_resolution=resolution(match["tflops"]),
                 attempt=self._attempts.current,
             )
@@ -224,7 +224,7 @@ class MegatronParser(LogParser):
             self._records = RecordReader(SCHEMA)
             self._begin()
         if loop := _LOOP.search(text):
-            self._base = printed.whole(loop[1])
+            self._base = read_whole(loop[1])
         return events
 
     def _note(self, events: list[Event]) -> list[Event]:

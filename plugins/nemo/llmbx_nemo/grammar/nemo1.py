@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from llmbx.api import Attempts, LogParser, Signatures, Step, printed
+from llmbx.api import Attempts, LogParser, Signatures, Step, read_whole
 from llmbx.api import LogRecord as Record
 
 from . import facts
@@ -49,7 +49,7 @@ class Nemo1Parser(LogParser):
             Step(
                 number=step,
                 time_s=seconds(values.get("train_step_timing in s")),
-                total=printed.whole(bar["total"]) - 1,
+                total=read_whole(bar["total"]) - 1,
                 loss=number(values.get("reduced_train_loss")),
                 learning_rate=number(values.get("lr")),
                 attempt=self._attempts.current,

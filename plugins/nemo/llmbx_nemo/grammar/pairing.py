@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from llmbx.api import printed, stats
+from llmbx.api import median_of, read_real
 
 NEAR = 4
 """Maximum number of unpaired `Step Time` lines, and of unpaired iterations, that are remembered."""
@@ -62,7 +62,7 @@ class Pairing:
     def add_step_time(self, time_s: float, text: str) -> None:
         """Add a `Step Time` line. It is paired when the next iteration is added, or by `close`."""
         self._place += 1
-        self._step_times = [*self._step_times[-NEAR:], StepTime(time_s, printed.real(text), text, self._place)]
+        self._step_times = [*self._step_times[-NEAR:], StepTime(time_s, read_real(text), text, self._place)]
 
     def add_iteration(self, number: int, time_s: float, batch: float | None) -> list[Pair]:
         """Add an iteration line. Returns the new pairs."""
@@ -111,7 +111,7 @@ class Pairing:
 
     def _cost(self, iteration: Iteration, step_time: StepTime) -> float:
         """Return the cost of a pair: 1 per 1e-4 of relative time difference, and 1 per two lines of distance."""
-        work = stats.median(list(self._work)) if step_time.tflops >= SHARP else None
+        work = median_of(list(self._work)) if step_time.tflops >= SHARP else None
         if work is None:
             # Usually the `Step Time` line precedes its iteration; prefer the oldest one.
             return 2.0 if step_time.place > iteration.place else -0.1 * (iteration.place - step_time.place)

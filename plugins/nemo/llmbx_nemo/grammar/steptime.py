@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from llmbx.api import printed
+from llmbx.api import read_real
 
 from .fields import Reading
 
@@ -81,7 +81,7 @@ def deinterleave(first: str, second: str, parse: Callable[[str], Reading | None]
 
 
 def _score(match: Match, rest: str, reading: Reading) -> tuple[int, float, int]:
-    ours, theirs = printed.real(match["time"]), printed.real(reading.values["time"]) / 1000
+    ours, theirs = read_real(match["time"]), read_real(reading.values["time"]) / 1000
     apart = abs(ours - theirs) / max(ours, theirs, 1e-9)
     return sum(1 for _ in _LAYOUT.finditer(rest)), -apart, match.end() - match.start()
 

@@ -72,10 +72,10 @@ class Listing(Value, frozen=True):
 
 def of_run(name: str, workspace: Workspace) -> Mine:
     """A finished run by its id, folder or `last`. Raises `UsageError` if it was not measured."""
-    from llmbx.api.verbs import history
+    from llmbx.api.verbs import find_run, refresh_result
 
-    run = history.find_run(workspace.install, name)
-    result, spec = history.refresh_result(run, workspace.plugins), run.record.spec
+    run = find_run(workspace.install, name)
+    result, spec = refresh_result(run, workspace.plugins), run.record.spec
     rate = result.tokens_per_s_per_gpu if result is not None else None
     if rate is None:
         raise UsageError(f"--run {name}: {run.record.run_id} has no measured tokens/s")

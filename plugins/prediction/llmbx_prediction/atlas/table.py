@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from llmbx.api import UsageError, did_you_mean, toml_file, write_atomic
+from llmbx.api import UsageError, convert_toml, did_you_mean, write_atomic
 
 from .row import Row
 
@@ -61,7 +61,7 @@ def _row(defaults: Mapping[str, str], record: Mapping[str, str], place: str) -> 
         raise UsageError(f"{place}: the line has another number of cells than the header")
     given = {name: text.strip() for name, text in record.items() if text.strip()}
     values = {name: _value(name, text, place) for name, text in {**defaults, **given}.items()}
-    return toml_file.convert(values, Row, place)
+    return convert_toml(values, Row, place)
 
 
 def _value(name: str, text: str, place: str) -> Any:

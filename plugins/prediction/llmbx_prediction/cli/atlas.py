@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llmbx.api import UsageError, plural
-from llmbx.api.verbs import completion, load_workspace, output
+from llmbx.api.verbs import (
+    RUN_ARGUMENT,
+    WORKLOAD_ARGUMENT,
+    OutputFormat,
+    format_option,
+    load_workspace,
+    print_json,
+    print_rows,
+    print_table,
+    to_csv,
+)
 
 if TYPE_CHECKING:
     from llmbx.api.verbs import Workspace
@@ -51,7 +61,7 @@ def command() -> None:
 
 
 @command.command("show")
-@click.argument("names", nargs=-1, metavar="[PLUGIN] [WORKLOAD]", type=completion.WORKLOAD)
+@click.argument("names", nargs=-1, metavar="[PLUGIN] [WORKLOAD]", type=WORKLOAD_ARGUMENT)
 @click.option("-s", "--size", help="Model size of a workload of the catalog.")
 @click.option("--gpu-type", help="Only this GPU type.")
 @click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="Number of GPUs: rows near it come first.")
@@ -60,12 +70,12 @@ def command() -> None:
 @click.option("--task", type=click.Choice(("pretrain", "sft", "lora")), help="Only this task.  [default: all]")
 @click.option("--near", type=click.IntRange(min=0), default=5, show_default=True, metavar="N",
               help="Also list the N nearest configurations of other models.")  # fmt: skip
-@click.option("--run", "run_name", metavar="RUN", type=completion.RUN, help="Show where this run stands.")
+@click.option("--run", "run_name", metavar="RUN", type=RUN_ARGUMENT, help="Show where this run stands.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="TOKENS",
               help="Show where this many tokens/s per GPU stand.")  # fmt: skip
 @click.option("--spread", is_flag=True, help="List how far organizations are apart on the same GPUs (MLPerf).")
-@click.option("--html", "page", type=output.Target(), metavar="FILE", help="Draw the figures on an HTML page.")
-@output.format_option
+@click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Draw the figures on an HTML page.")
+@format_option
 def show(names: tuple[str, ...], run_name: str | None, rate: float | None, page: Path | None, spread: bool,
          format_: str, near: int, **given: Any) -> None:  # fmt: skip
     """List the published figures for WORKLOAD, nearest first, then those of near configurations of other models.
@@ -129,12 +139,12 @@ def _print(found: Listing, format_: str, page: Path | None) -> None:
         load_plugins().write_sections(page, f"Published figures of {found.model}", (section(found),))
         click.echo(f"page: {page}", err=True)
     if format_ == "json":
-        output.print_json(found)
+        print_json(found)
         return
     if format_ == "csv":
-        click.echo(output.to_csv(found.rows, CSV_COLUMNS), nl=False)
+        click.echo(to_csv(found.rows, CSV_COLUMNS), nl=False)
     elif found.rows:
-        output.print_table(found.rows, COLUMNS, OPTIONAL)
+        print_table(found.rows, COLUMNS, OPTIONAL)
     else:
         click.echo(f"no published figure of {found.model} with these options", err=True)
     for line in found.lines():
@@ -144,7 +154,7 @@ def _print(found: Listing, format_: str, page: Path | None) -> None:
 def _print_models(rows: Sequence[Row], format_: str) -> None:
     from ..atlas.listing import models
 
-    output.print_rows(models(rows), MODELS, format_)
+    print_rows(models(rows), MODELS, format_)
 
 
 def _print_spreads(rows: Sequence[Row], names: tuple[str, ...], given: dict[str, Any], workspace: Workspace,
@@ -159,7 +169,7 @@ def _print_spreads(rows: Sequence[Row], names: tuple[str, ...], given: dict[str,
         if given[field] is not None:
             rows = [row for row in rows if getattr(row, field) == given[field]]
     found = [{name: getattr(item, name) for name in item.__struct_fields__} for item in spreads(rows)]
-    output.print_rows(found, SPREADS, format_, "no cell with several organizations", SPREADS_OPTIONAL)
+    print_rows(found, SPREADS, format_, "no cell with several organizations", SPREADS_OPTIONAL)
 
 
 @command.command("add")

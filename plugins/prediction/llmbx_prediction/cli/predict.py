@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import UsageError, hardware
-from llmbx.api.verbs import completion, load_workspace, output, parse_pairs, request_from_environ
+from llmbx.api import GpuType, UsageError
+from llmbx.api.verbs import (
+    WORKLOAD_ARGUMENT,
+    format_option,
+    load_workspace,
+    parse_pairs,
+    print_json,
+    print_rows,
+    request_from_environ,
+)
 
 if TYPE_CHECKING:
     from llmbx.api.verbs import Workspace
@@ -24,7 +32,7 @@ PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_
 
 
 @click.command("predict")
-@click.argument("names", nargs=-1, required=True, metavar="[PLUGIN] WORKLOAD", type=completion.WORKLOAD)
+@click.argument("names", nargs=-1, required=True, metavar="[PLUGIN] WORKLOAD", type=WORKLOAD_ARGUMENT)
 @click.option("-s", "--size", help="Model size of a workload of the catalog.")
 @click.option("--gpu-type", metavar="TYPE",
               help="GPU type: h100, gb200 …  [default: the catalog's, if only one]")  # fmt: skip
@@ -39,7 +47,7 @@ PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_
 @click.option("--best", is_flag=True, help="Search the parallelism with the shortest step that fits the memory.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
               help="With --best: configurations to list.")  # fmt: skip
-@output.format_option
+@format_option
 def command(
     names: tuple[str, ...], settings: tuple[str, ...], best: bool, top: int, format_: str, **given: Any
 ) -> None:
@@ -71,7 +79,7 @@ def command(
                   wanted["release"], wanted["recipe"], parse_pairs("--set", settings))  # fmt: skip
     if len(names) > 2:
         raise UsageError(f"expected one workload, got {', '.join(names)}")
-    changed = hardware.extend(workspace.config.gpus)
+    changed = GpuType.extend(workspace.config.gpus)
     found = target(asked, rows, workspace)
     predictor = Predictor(rows, {name: changed[name].memory_gb for name in workspace.config.gpus})
     if best:
@@ -97,9 +105,9 @@ def _plan(found: Target, predictor: Predictor, rows: Any, workspace: Workspace, 
 
 def _print(found: Prediction, format_: str) -> None:
     if format_ == "json":
-        output.print_json(found)
+        print_json(found)
         return
-    output.print_rows(_figures(found), COLUMNS, format_)
+    print_rows(_figures(found), COLUMNS, format_)
     for line in _lines(found):
         click.echo(line, err=True)
 
@@ -153,11 +161,11 @@ def _lines(found: Prediction) -> list[str]:
 
 def _print_plan(found: Plan, format_: str) -> None:
     if format_ == "json":
-        output.print_json(found)
+        print_json(found)
         return
     rows = [{name: getattr(choice, name) for name in PLANS} | {"layout": _layout(choice)} for choice in found.choices]
     columns = PLANS if format_ == "csv" else PLAN_TABLE
-    output.print_rows(rows, columns, format_, empty="no configuration fits the memory", optional=("published",))
+    print_rows(rows, columns, format_, empty="no configuration fits the memory", optional=("published",))
     for line in found.lines():
         click.echo(line, err=True)
 

@@ -6,7 +6,7 @@ import functools
 from importlib import resources
 from typing import Any
 
-from llmbx.api import ModelShape, Term, UsageError, Value, did_you_mean, layerwise, toml_file
+from llmbx.api import ModelShape, Term, UsageError, Value, convert_toml, did_you_mean, layer_terms, parse_toml
 
 
 class Model(Value, frozen=True, kw_only=True):
@@ -102,10 +102,8 @@ def known() -> dict[str, Model]:
 @functools.cache
 def _table() -> dict[str, Model]:
     path = resources.files(__package__.rpartition(".")[0]) / "data" / "models.toml"
-    tables = toml_file.parse_toml(path)
-    return {
-        name: toml_file.convert({**table, "name": name}, Model, f"{path}: [{name}]") for name, table in tables.items()
-    }
+    tables = parse_toml(path)
+    return {name: convert_toml({**table, "name": name}, Model, f"{path}: [{name}]") for name, table in tables.items()}
 
 
 def find(text: str) -> Model:
@@ -152,7 +150,7 @@ def _same(model: Model, shape: ModelShape) -> bool:
 @functools.lru_cache(maxsize=512)
 def terms(model: Model, tokens: int) -> tuple[Term, ...]:
     """What each kind of layer costs for one sample of `tokens`, with prediction layers counted as further layers."""
-    return layerwise.terms(shape_of(model, tokens), tokens)
+    return layer_terms(shape_of(model, tokens), tokens)
 
 
 def shape_of(model: Model, tokens: int) -> ModelShape:

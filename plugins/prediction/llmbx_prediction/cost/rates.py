@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from importlib import resources
 
-from llmbx.api import UsageError, Value, did_you_mean, hardware, toml_file
+from llmbx.api import GpuType, UsageError, Value, did_you_mean, read_toml
 
 LOW = {"fp8": "fp8", "mxfp8": "fp8", "nvfp4": "nvfp4", "mxfp4": "mxfp4"}
 """Dtypes of matrix products narrower than 16 bits, with the peak they have."""
@@ -47,12 +47,12 @@ def rates(gpu_type: str) -> Rates:
 def known() -> Mapping[str, Rates]:
     """The rates of all GPU types of the table, with the peaks and NVLink domains that core has."""
     path = resources.files(__package__.rpartition(".")[0]) / "data" / "rates.toml"
-    table = toml_file.read_toml(path, dict[str, Rates])
+    table = read_toml(path, dict[str, Rates])
     return {name: _joined(name, found) for name, found in table.items()}
 
 
 def _joined(name: str, found: Rates) -> Rates:
-    gpu = hardware.builtin().get(name)
+    gpu = GpuType.builtin().get(name)
     if gpu is None:
         return found.replace(domain=found.domain or 8)
     peaks = {**found.peaks, **{dtype: peak.tflops for dtype, peak in gpu.peaks.items()}}

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
-from llmbx.api import UsageError, Value, toml_file
+from llmbx.api import UsageError, Value, read_toml
 
 from ..atlas.row import Row
 from ..case import Case
@@ -65,7 +65,7 @@ def _known(case: Case, known_cases: Iterable[Case]) -> str:
 def calibration() -> Calibration:
     """The shipped calibration."""
     path = resources.files(__package__.rpartition(".")[0]) / "data" / "calibration.toml"
-    return toml_file.read_toml(path, Calibration)
+    return read_toml(path, Calibration)
 
 
 def usable(rows: Sequence[Row]) -> list[tuple[Row, Case, float]]:

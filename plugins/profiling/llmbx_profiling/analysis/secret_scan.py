@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from llmbx.api import secrets
+from llmbx.api import known_secrets
+from llmbx.entry.secrets import is_secret
 
 from .database import Database
 
@@ -22,7 +23,7 @@ _TEXTS = (("StringIds", "value"), ("META_DATA_CAPTURE", "value"))
 
 def values(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the secrets of an environment that are long enough to search for, by name."""
-    return {name: value for name, value in secrets.known(environ).items() if len(value) >= MIN_LENGTH}
+    return {name: value for name, value in known_secrets(environ).items() if len(value) >= MIN_LENGTH}
 
 
 def secrets_in(database: Database, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -47,4 +48,4 @@ def _in_environment(database: Database) -> list[str]:
         "SELECT value FROM META_DATA_CAPTURE WHERE name LIKE '%ENVIRONMENT_VARIABLE'", tuple[str | None]
     )
     pairs = [_SET.match(text or "") for (text,) in rows]
-    return [pair[1] for pair in pairs if pair and secrets.is_secret(pair[1]) and len(pair[2]) >= MIN_LENGTH]
+    return [pair[1] for pair in pairs if pair and is_secret(pair[1]) and len(pair[2]) >= MIN_LENGTH]

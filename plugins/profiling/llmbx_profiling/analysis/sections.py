@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llmbx.api import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table, plural, stats
+from llmbx.api import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table, mean_of, plural
 from llmbx_verdict.statistics import series as step_series
 
 from .model import Analysis, Step
@@ -104,7 +104,7 @@ def _chart(name: str, title: str, x: Axis, groups: Sequence[tuple[int, list[Step
     series = tuple(
         Series(
             name=words,
-            points=step_series.thinned([Point(x=key, y=_ms(stats.mean(map(read, steps)))) for key, steps in groups]),
+            points=step_series.thinned([Point(x=key, y=_ms(mean_of(map(read, steps)))) for key, steps in groups]),
         )
         for words, read in shares
     )

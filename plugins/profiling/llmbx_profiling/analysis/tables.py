@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from llmbx.api.verbs import output
+from llmbx.api.verbs import print_heading, print_table
 
 from .model import Analysis, Step
 
@@ -38,8 +38,8 @@ def render(analysis: Analysis) -> None:
     ):
         rows, columns = show(analysis, gpus)
         if rows:
-            output.heading(title)
-            output.print_table(rows, columns)
+            print_heading(title)
+            print_table(rows, columns)
             click.echo()
     for line in _sentences(analysis):
         click.echo(line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import LIMIT, Answer, Check, Evidence, listed
+from llmbx.api import Answer, Check, Evidence, listed
 
 from .work import miscounted
 
@@ -16,7 +16,7 @@ def long_line(evidence: Evidence) -> Answer:
     if not count:
         return None
     lines = "1 line of the log is" if count == 1 else f"{count} lines of the log are"
-    return f"{lines} longer than {LIMIT >> 10} KiB and cut there"
+    return f"{lines} longer than 64 KiB and cut there"
 
 
 def odd_number(evidence: Evidence) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import FINISHED, Answer, Check, Event, Evidence, NotPossible
+from llmbx.api import Answer, Check, Event, Evidence, NotPossible
 
 CRASHES = ("out_of_memory", "gpu_error", "nccl_error", "segfault", "exception", "killed", "rank_exit")
 """Kinds of event after the last step that are a crashed teardown, the most telling first."""
@@ -24,7 +24,7 @@ def last_line(evidence: Evidence) -> Answer:
         return NotPossible(reason="the format has no last line")
     if not evidence.ended_well:
         return _not_ended(evidence)
-    if any(event.kind == FINISHED for event in evidence.events):
+    if any(event.kind == "finished" for event in evidence.events):
         return None
     return "the framework's last line is missing: it was ended before it had finished"
 

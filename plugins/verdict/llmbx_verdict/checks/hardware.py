@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from llmbx.api import Answer, Check, Evidence, Node, NotPossible, RunSpec, Scalar, hardware
+from llmbx.api import Answer, Check, Evidence, GpuType, Node, NotPossible, RunSpec, Scalar
 
 from .common import NO_SPEC
 
@@ -31,7 +31,7 @@ def gpu_type(evidence: Evidence) -> Answer:
     spec = evidence.spec
     if spec is None:
         return NO_SPEC
-    known = hardware.builtin().get(spec.gpu_type)
+    known = GpuType.builtin().get(spec.gpu_type)
     if not _seen(evidence):
         return NOTHING_SEEN
     if known is None or not known.match:
@@ -130,7 +130,7 @@ def _queried(evidence: Evidence) -> list[tuple[str, list[Gpu]]] | NotPossible:
         return NO_SPEC
     if spec.gpu_type == CPU or not any(node.gpus for node in evidence.nodes):
         return NotPossible(reason="no node recorded its GPUs: nvidia-smi is missing or did not answer")
-    known = hardware.builtin().get(spec.gpu_type)
+    known = GpuType.builtin().get(spec.gpu_type)
     found = []
     for number, node in enumerate(evidence.nodes):
         right = [gpu for gpu in node.gpus if known and _matches(known, str(gpu.get("gpu")))]
@@ -164,7 +164,7 @@ def _wanted(spec: RunSpec) -> int:
     return min(spec.gpus, spec.gpus_per_node)
 
 
-def _matches(known: hardware.GpuType, product: str) -> bool:
+def _matches(known: GpuType, product: str) -> bool:
     return any(re.search(pattern, product) for pattern in known.match)
 
 

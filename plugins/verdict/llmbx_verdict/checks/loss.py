@@ -15,7 +15,7 @@ from llmbx.api import (
     finite,
     last_gradient_not_finite,
     loss_not_finite,
-    stats,
+    sample_std,
 )
 
 from .common import MOST
@@ -107,7 +107,7 @@ def rising(evidence: Evidence) -> Answer:
     quarter = len(losses) // 4
     begin, end = losses[:quarter], losses[-quarter:]
     before, after = sum(begin) / quarter, sum(end) / quarter
-    spread = max(stats.sample_std(begin) or 0.0, stats.sample_std(end) or 0.0)
+    spread = max(sample_std(begin) or 0.0, sample_std(end) or 0.0)
     if after - before <= RISE * abs(before) + 3 * spread / math.sqrt(quarter):
         return None
     return f"the loss rises from {before:.4g} to {after:.4g} (means of the first and the last {quarter} steps)"

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 
 from llmbx.api import (
     CLOCK_TOLERANCE_S,
-    LOCAL,
-    MEASURE,
-    RESTARTED,
     Answer,
     Arrival,
     Check,
@@ -124,10 +121,10 @@ def two_writers(evidence: Evidence) -> Answer:
 
 def measured_twice(evidence: Evidence) -> Answer:
     """The log has a measure of one step twice, with different values."""
-    found = [conflict for conflict in evidence.conflicts if conflict.field.startswith(MEASURE)]
+    found = [conflict for conflict in evidence.conflicts if conflict.field.startswith("measures.")]
     if (evidence.prints is not None and evidence.prints.every_rank) or not found:
         return None
-    name, steps = found[0].field.removeprefix(MEASURE), sorted({conflict.number for conflict in found})
+    name, steps = found[0].field.removeprefix("measures."), sorted({conflict.number for conflict in found})
     more = f", and {len(steps) - 1} other steps" if len(steps) > 1 else ""
     return f"the log has {name} of step {steps[0]} twice, with different values{more}; the last one is used"
 
@@ -156,7 +153,7 @@ def several_trainings(evidence: Evidence) -> Answer:
 
 def _restarts(evidence: Evidence) -> int:
     events = (*evidence.earlier, *evidence.events)
-    return sum(event.kind == RESTARTED and PHASE not in event.facts for event in events)
+    return sum(event.kind == "restarted" and PHASE not in event.facts for event in events)
 
 
 class Clock(Value, frozen=True):
@@ -220,7 +217,7 @@ def longer_than_run(evidence: Evidence) -> Answer:
     if evidence.lasted_s is None:
         return NotPossible(reason="the start and the end of the run are not known")
     claimed = sum(step.time_s or 0.0 for step in evidence.steps)
-    local = evidence.spec is not None and evidence.spec.launcher == LOCAL
+    local = evidence.spec is not None and evidence.spec.launcher == "local"
     if claimed <= FASTER * evidence.lasted_s + (LOCAL_SLACK_S if local else RUN_SLACK_S):
         return None
     return f"the steps claim {claimed:.1f} s, but the run took {evidence.lasted_s:.1f} s"
@@ -275,7 +272,7 @@ def _clock(evidence: Evidence) -> Clock | NotPossible:
 def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
     """The clock is that of the follower; for a run that nobody followed it is that of the log."""
     numbers = {step.number for step in steps}
-    late = SHARED_DISK_S if evidence.spec is not None and evidence.spec.launcher != LOCAL else 0.0
+    late = SHARED_DISK_S if evidence.spec is not None and evidence.spec.launcher != "local" else 0.0
     seen = _punctual(evidence.arrivals)
     stamps = {a.number: (a.at - a.width - late, a.at) for a in seen if a.number in numbers}
     if not evidence.arrivals:

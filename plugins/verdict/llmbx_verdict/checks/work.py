@@ -5,7 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from llmbx.api import Answer, Check, Event, Evidence, ModelShape, NotPossible, RunSpec, Step, layerwise
+from llmbx.api import (
+    Answer,
+    Check,
+    Event,
+    Evidence,
+    ModelShape,
+    NotPossible,
+    RunSpec,
+    Step,
+    layer_terms,
+)
 
 from .common import MOST, NO_SPEC
 
@@ -264,9 +274,9 @@ def parameter_range(model: ModelShape) -> tuple[float, float]:
     Biases and norms are less than 1 % of both. Of a shape that is known layer by layer, the least leaves out the layers
     for multi-token prediction.
     """
-    if layerwise.is_detailed(model):
+    if model.is_detailed:
         least = model.replace(mtp_layers=None)
-        low, high = (sum(t.parameters for t in layerwise.terms(m, m.sequence_length)) for m in (least, model))
+        low, high = (sum(t.parameters for t in layer_terms(m, m.sequence_length)) for m in (least, model))
         return low, high
     attention = 2 * model.hidden_size**2 * (1 + model.query_groups / model.heads)
     sparse = model.layers // (model.moe_layer_every or 1) if model.experts else 0

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from llmbx.api import Point, Step, Value, listed, stats
+from llmbx.api import Point, Step, Value, deviation_of, listed, mean_of, median_of, sample_std
 
 MAX_POINTS = 400
 """Maximum number of points in a chart; longer runs are drawn as segments, each by its mean and range."""
@@ -89,7 +89,7 @@ def outliers(steps: Sequence[Step]) -> tuple[Outlier, ...]:
     At most two in a hundred series without an outlier have one flagged. Needs six steps.
     """
     times = times_of(steps)
-    middle, spread = stats.median(times), stats.deviation(times)
+    middle, spread = median_of(times), deviation_of(times)
     if len(times) < 6 or not middle or spread is None:
         return ()
     limit = max((5 + 20 / len(times)) * spread, NOTABLE_OUTLIER * middle)
@@ -105,7 +105,7 @@ def drift(steps: Sequence[Step]) -> Drift | None:
     from . import autoregression
 
     times = times_of(steps)
-    middle = stats.mean(times)
+    middle = mean_of(times)
     slope = autoregression.slope(times) if len(times) >= 8 else None
     edge = (1 - (DRIFT_LEVEL if len(times) >= SHORT else SHORT_DRIFT_LEVEL)) / 2
     if slope is None or not middle or edge <= slope.below(0) <= 1 - edge:
@@ -127,8 +127,8 @@ def two_levels(steps: Sequence[Step]) -> Levels | None:
         return None
     split = _split(times, least)
     low, high = times[:split], times[split:]
-    middle, low_s, high_s = (stats.mean(values) or 0.0 for values in (times, low, high))
-    spread = math.sqrt(((stats.sample_std(low) or 0) ** 2 + (stats.sample_std(high) or 0) ** 2) / 2)
+    middle, low_s, high_s = (mean_of(values) or 0.0 for values in (times, low, high))
+    spread = math.sqrt(((sample_std(low) or 0) ** 2 + (sample_std(high) or 0) ** 2) / 2)
     gap = high_s - low_s
     if gap <= NOTABLE_LEVELS * middle or gap <= (4 + 40 / n) * spread or times[split] == times[split - 1]:
         return None
@@ -188,5 +188,5 @@ def thinned(points: Sequence[Point], limit: int = MAX_POINTS) -> tuple[Point, ..
 def _stretch(points: Sequence[Point]) -> Point:
     known = [point.y for point in points if point.y is not None]
     words = f"mean and range of the steps {points[0].x:,g} to {points[-1].x:,g}"
-    return Point(x=points[len(points) // 2].x, y=stats.mean(known), low=min(known, default=None),
+    return Point(x=points[len(points) // 2].x, y=mean_of(known), low=min(known, default=None),
                  high=max(known, default=None), note=words)  # fmt: skip
