@@ -23,7 +23,7 @@ lint: $(VENV)/.ready
 mutants: $(VENV)/.ready
 	$(VENV)/bin/python -m tests.mutants $(MUTANTS)
 
-# Valid files with single values changed, 10,000 of each kind, given to the verbs that read them: about 6 hours.
+# Valid files with single values changed, 10,000 of each kind, given to a verb or two that read them: about an hour.
 fuzz: $(VENV)/.ready
 	$(VENV)/bin/python -m tests.fuzz_values $(KINDS)
 
