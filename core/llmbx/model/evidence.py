@@ -188,7 +188,7 @@ class Check:
     runs: Literal["own", "all"] = "own"
     """The runs that it is for: those with the plugin as framework or profiler, or all runs."""
     any_order: bool = False
-    """Whether it is also made of a log whose lines are out of order, and so of nothing else."""
+    """Whether it is also made of a log whose steps are out of order: it reads no step."""
     reads_files: bool = False
     """Whether it checks the files in `Evidence.run_dir`. Such a check may take long. It is also done for a run without
     a step, and left out if the folder is not that of the user's own run.

@@ -10,11 +10,13 @@ from .verdict import Verdict
 
 
 def run_checks(evidence: Evidence, checks: Sequence[Check]) -> tuple[CheckOutcome, ...]:
-    """The checks that found something or were not possible. A log without a step has only files to check,
-    and one whose lines are out of order only its order.
+    """The checks that found something or were not possible. A log without a step has only files to check.
+
+    Of a log whose lines are out of order only the findings are returned: most checks are not possible then.
     """
     applicable = (check for check in checks if _applies(check, evidence))
-    return tuple(outcome for check in applicable for outcome in _outcomes(check, check.test(evidence)))
+    outcomes = (outcome for check in applicable for outcome in _outcomes(check, check.test(evidence)))
+    return tuple(outcome for outcome in outcomes if not (evidence.out_of_order and outcome.outcome == "not possible"))
 
 
 def _applies(check: Check, evidence: Evidence) -> bool:

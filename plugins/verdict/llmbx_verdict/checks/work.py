@@ -353,7 +353,7 @@ CHECKS = (
     Check(
         "ranks", "The number of ranks or devices in the log and in the configuration.",
         "Another job: GPUs are missing, or ranks train by themselves.", "Check the launcher and the nodes.", "invalid",
-        ranks,
+        ranks, any_order=True,
     ),
     Check(
         "stated-batch", "The global batch size in the framework's configuration.", "Another job.", OTHER_JOB, "invalid",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.model import RunSpec, Step
+from llmbx.model import Event, RunSpec, Step
 from llmbx.model.evidence import Evidence
 from llmbx.run.checks import run_checks
 from llmbx_verdict.judge import IntervalJudge
@@ -34,3 +34,14 @@ def test_one_step_with_fewer_samples_or_tokens_is_invalid(make_spec: MakeSpec, o
     assert answers(spec, odd, tokens=half) == {
         "tokens": f"step {odd} has {half} tokens, not the {spec.tokens_per_step} asked for",
     }
+
+
+def test_ranks_that_train_by_themselves_are_found_although_their_lines_are_mixed(make_spec: MakeSpec) -> None:
+    alone = Event(kind="fact", text="world size 1", facts={"world_size": 1})
+    steps = tuple(Step(number=number) for number in range(8))
+    evidence = Evidence(steps=steps, events=(alone,), spec=make_spec(gpus=2), out_of_order="lines 4 and 9")
+    outcomes = run_checks(evidence, IntervalJudge().checks())
+    assert [(outcome.check, outcome.outcome) for outcome in outcomes] == [
+        ("ranks", "invalid"),
+        ("out-of-order", "invalid"),
+    ]
