@@ -29,7 +29,7 @@ FUNCTIONS = {
 }  # fmt: skip
 """Functions that a condition may call. None returns much more than it is given."""
 
-_TEXT = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""
+_TEXT = r"""'(?:[^']|''){0,2000}'|"(?:[^"]|""){0,2000}\""""
 _NAME = r"[^\W\d][\w.]*(?![\w.]|\s*\()"
 _COMPARISON = r"(?:<>|[<>=!]=?)"
 _PART = re.compile(

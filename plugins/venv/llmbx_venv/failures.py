@@ -12,7 +12,7 @@ SOURCES = ("index-url", "extra-index-url", "find-links", "no-index")
 _REASONS = re.compile(
     r"Connection refused|Name or service not known|Temporary failure in name resolution|Network is unreachable"
     r"|No route to host|timed out|Connection reset|certificate verify failed|invalid peer certificate"
-    r"|[45]\d\d (?:Client|Server) Error|HTTP status \w+ error \([^)]*\)",
+    r"|[45]\d\d (?:Client|Server) Error|HTTP status \w+ error \([^)]{0,200}\)",
     re.IGNORECASE,
 )
 _DENIED = re.compile(r"401 Unauthorized|403 Forbidden")
@@ -26,9 +26,9 @@ _NO_NETWORK = re.compile(
 )
 _MISSING = re.compile(
     r"No matching distribution found for (\S+)"  # pip
-    r"|(?:was not found in|there is no version of) \S[^,]* and you require ([^\s,]+)"  # uv
+    r"|(?:was not found in|there is no version of) \S[^,]{0,200} and you require ([^\s,]{1,200})"  # uv
 )
-_FETCHED = re.compile(r"Failed to fetch: `?\S*?([^/\s`]+)/?`?(?:\s|$)")
+_FETCHED = re.compile(r"Failed to fetch: `?\S{0,2000}?([^/\s`]{1,200})/?`?(?:\s|$)")
 _CREDENTIALS = re.compile(r"\b(\w+://)[^/\s`]*@")
 _MARKS = re.compile(r"^[\s×╰─▶├│]*(?:error:|cause:|Caused by:|hint:)?\s*")
 
@@ -98,5 +98,5 @@ def _error(text: str) -> str:
     """The last error of pip, or the error of uv, which is the end of its output."""
     if errors := re.findall(r"^ERROR: (.+)$", text, re.MULTILINE):
         return str(errors[-1])
-    start = re.search(r"^(?:error:|\s*×)", text, re.MULTILINE)
+    start = re.search(r"^(?:error:|\s{0,100}×)", text, re.MULTILINE)
     return one_line(text[start.start() :]) if start else "no error output"
