@@ -43,20 +43,30 @@ def first(outcomes: tuple[CheckOutcome, ...], outcome: str) -> CheckOutcome | No
 
 def texts(outcomes: tuple[CheckOutcome, ...], outcome: str) -> tuple[str, ...]:
     """The lines of the findings with this outcome, each with the check's name."""
-    return tuple(f"{finding.text} (check {finding.check})" for finding in outcomes if finding.outcome == outcome)
+    return tuple(_line(finding) for finding in outcomes if finding.outcome == outcome)
 
 
 def decide(verdict: Verdict, evidence: Evidence, checks: Sequence[Check]) -> tuple[Verdict, tuple[CheckOutcome, ...]]:
     """Apply the checks to the verdict: return the new one, and the outcomes of the checks.
 
     The first finding that makes the data invalid is the cause of a run that would be completed; else the first one that
-    only fails it.
+    only fails it. A failed check of the run's files, such as a missing profile, knows better than the exit code why a
+    run with valid data failed.
     """
     outcomes = run_checks(evidence, checks)
     invalid, failed = first(outcomes, "invalid"), first(outcomes, "failed")
     finding = invalid or failed
     if finding is None:
         return verdict, outcomes
-    cause = verdict.cause or f"{finding.text} (check {finding.check})"
+    of_files = {check.id for check in checks if check.reads_files}
+    about_files = first(tuple(outcome for outcome in outcomes if outcome.check in of_files), "failed")
+    if about_files is not None and verdict.data_valid and invalid is None:
+        cause = _line(about_files)
+    else:
+        cause = verdict.cause or _line(finding)
     status = "failed" if verdict.status == "completed" else verdict.status
     return verdict.replace(status=status, data_valid=verdict.data_valid and invalid is None, cause=cause), outcomes
+
+
+def _line(outcome: CheckOutcome) -> str:
+    return f"{outcome.text} (check {outcome.check})"

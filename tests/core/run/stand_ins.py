@@ -96,10 +96,11 @@ class Trainer:
 
 
 class Watch:
-    """A profiler's stand-in: its check has one warning, and notes the folder that it read."""
+    """A profiler's stand-in: its check has one finding, a warning if `warns`, and notes the folder that it read."""
 
     def __init__(self) -> None:
         self.analyzed: list[Path] = []
+        self.warns = True
 
     @hookimpl
     def wrap_command(self, spec: RunSpec, launch: Launch) -> Launch:
@@ -113,7 +114,7 @@ class Watch:
     def check_profile(self, evidence: Evidence) -> list[Finding]:
         assert evidence.run_dir is not None
         self.analyzed.append(evidence.run_dir)
-        return [Finding(rule="watch", problem="the profile is short", fix="profile more steps", warning=True)]
+        return [Finding(rule="watch", problem="the profile is short", fix="profile more steps", warning=self.warns)]
 
 
 class Cluster(Launcher):

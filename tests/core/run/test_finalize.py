@@ -243,3 +243,13 @@ def test_a_run_whose_log_parser_fails_is_concluded_from_its_status(
     result = conclude(run, plugins, broken_off)
     assert (result.status, result.data_valid, result.cause) == ("failed", False, "llmbx could not follow the run")
     assert read_result(run.path) == result
+
+
+@pytest.mark.parametrize(("log", "cause"), [(WHOLE_LOG, "the profile is short"), (SHORT_LOG, "the run ended with")])
+def test_a_failed_check_of_the_files_is_the_cause_if_the_data_is_valid(
+    store_run: StoreRun, spec: RunSpec, plugins: Plugins, cluster: Cluster, profiler: Watch, log: str, cause: str
+) -> None:
+    cluster.outcomes, profiler.warns = [CRASHED], False
+    result = finalize(store_run(log=log, spec=spec.replace(profilers=("watch",))), plugins)
+    assert result is not None and (result.status, result.data_valid) == ("failed", log == WHOLE_LOG)
+    assert str(result.cause).startswith(cause)
