@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
 BRIDGE = ("megatron-bridge", "megatron-core", "torch", "transformers", "nvtx")
 JAX = ("maxtext", "jax", "jaxlib", "jax-cuda13-plugin", "flax", "optax", "nvtx")
-SMALL = ("profiling", "pandas", "polars", "wandb", "mlflow")
+SMALL = ("profiling", "pandas", "polars", "wandb", "mlflow", "tensorboard")
 CASES = [
     Case(("nemo",), "3.12", NEMO, BRIDGE, "2.39"),
     Case(("maxtext",), "3.13", MAXTEXT, JAX, "2.35"),
