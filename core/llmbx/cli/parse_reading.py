@@ -130,8 +130,8 @@ def read(file: LogFile, formats: Sequence[LogFormat], plugins: Plugins) -> Readi
     try:
         exists = path.exists()
         format_ = _format(file, formats) if exists else None
-        own = _own_parser(run, plugins) if exists else None
-        parser = own or (format_.parser() if format_ else None)
+        run_parser = _own_parser(run, plugins) if exists else None
+        parser = run_parser or (format_.parser() if format_ else None)
         log = _collect(parser, file, run) if parser else Log()
     except OSError as error:
         raise InfraError(f"{path}: cannot be read: {error.strerror}") from None

@@ -37,11 +37,11 @@ def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins
     """
     if result.steps_seen and not steps:
         raise UsageError(f"{run.path / STEPS}: no such file, or an empty one; another window cannot be measured")
-    found = figures(run, result, steps, plugins, policy)
+    measured = figures(run, result, steps, plugins, policy)
     before = figures(run, result, steps, plugins, result.window.policy).warnings if result.window.policy else ()
     others = tuple(line for line in result.warnings if line not in before)
-    members = {name: getattr(found, name) for name in found.__struct_fields__}
-    return result.replace(**{**members, "warnings": (*found.warnings, *others)})
+    members = {name: getattr(measured, name) for name in measured.__struct_fields__}
+    return result.replace(**{**members, "warnings": (*measured.warnings, *others)})
 
 
 def save_window(run: Run, result: Result, plugins: Plugins, policy: str) -> Result:

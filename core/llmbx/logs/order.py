@@ -66,7 +66,7 @@ def _late(attempts: Sequence[Attempt]) -> Fall | None:
 
 
 def _unexplained(attempts: Sequence[Attempt]) -> Fall | None:
-    """The first fall of the numbers that is no restart of the training."""
+    """The first fall of the step numbers that a restart of the training does not explain."""
     fresh: list[Fall] = []
     before: set[int] = set()
     for earlier, attempt in pairwise(attempts):

@@ -400,7 +400,7 @@ def _prepare_on_node(
 ) -> int | None:
     """Import the image on a compute node, with the launcher of --launcher or the profile; return the exit code.
 
-    None if there is no launcher that runs a command on a compute node.
+    None if the launcher cannot run commands on a compute node.
     """
     import subprocess
 
