@@ -66,15 +66,21 @@ def pip_environment(environ: Mapping[str, str], temporary: Path) -> dict[str, st
 def configured_options(pip: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
     """The user's pip options for package sources and connections, by option name.
 
-    Values may contain credentials and must not be printed.
+    As in pip, PIP_* variables take precedence over the section of a command in a configuration file, and that over
+    [global]; `pip config list` sorts them by name. Values may contain credentials and must not be printed.
     """
     options: dict[str, str] = {}
-    for line in _output([*pip, "config", "list"], env).splitlines():
+    for line in sorted(_output([*pip, "config", "list"], env).splitlines(), key=_precedence):
         key, _, value = line.partition("=")
         option = key.strip().rpartition(".")[2]
         if option in (*SOURCES, *_CONNECTION):
             options[option] = value.strip().strip("'\"").replace("\\n", " ")
     return options
+
+
+def _precedence(line: str) -> int:
+    """The rank of a line of `pip config list`: [global], the section of a command, an environment variable."""
+    return {"global": 0, ":env:": 2}.get(line.partition(".")[0], 1)
 
 
 def configured_uv(environ: Mapping[str, str], python: str, temporary: Path, offline: bool = False) -> Uv:

@@ -157,7 +157,7 @@ def test_the_collect_phases_step_time_is_stored_and_printed(
     Path(facts["capture"]).write_text(COSTS)
     assert pgle.convert(facts) == 0 and profile_cache.step_time(Path(facts["folder"])) == 7.5
     assert pgle.check(facts) == 0
-    assert capsys.readouterr().err.endswith("collect and convert\nllmbx: its collect phase took 7.500 s a step\n")
+    assert capsys.readouterr().err.endswith("collect and convert\nllmbx: its collect phase took 7.5000 s a step\n")
 
 
 CONVERTER = """

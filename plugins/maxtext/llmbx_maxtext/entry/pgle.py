@@ -41,7 +41,7 @@ def check(profile: dict[str, Any]) -> int:
     if fault is None:
         say(f"using cached PGLE profile {folder}; skipping phases collect and convert")
         if (seconds := profile_cache.step_time(folder)) is not None:
-            say(f"its collect phase took {seconds:.3f} s a step")
+            say(f"its collect phase took {seconds:.4f} s a step")
     else:
         renamed = profile_cache.quarantine(folder).name
         say(f"invalid PGLE profile {folder}: {fault}; renamed to {renamed}, collecting it again")
