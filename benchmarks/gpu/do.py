@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import clocks
 import place
 import top
 from plan import Job
@@ -28,21 +30,37 @@ STEP = {
 SHORT = 60
 """Lines kept of the beginning and of the end of a log."""
 
-JOB_LIMIT_S = 480
-"""Seconds after which a job is given up. llmbx stops its own run a minute earlier, and leaves no process behind."""
+JOB_LIMIT_S = 200
+"""Seconds after which a job is stopped."""
+
+STOPPED = 124
+"""Exit code of a job that was stopped."""
+
+GRACE_S = 20
+"""Seconds that llmbx has to stop its run."""
+
+KEPT_BYTES = 15 * 2**20
+"""Profiles up to this size are kept with the results; of larger ones only the reading."""
 
 
-def execute(job: Job, out: Path, folders: dict[str, Path]) -> dict[str, Any]:
-    """Run `job`, write its files under `out`, and say how it went. `folders`: run folders of earlier jobs, by name.
+Record = dict[str, Any]
 
-    A job that fails does not stop the others: the machine is there for a short time only.
+
+def execute(job: Job, out: Path, folders: dict[str, Path], seconds: float = JOB_LIMIT_S) -> Record:
+    """Run `job` for `seconds` at most, write its files under `out`, and return its record.
+
+    `folders`: run folders of earlier jobs, by name. A job that fails does not stop the others: the machine is there for
+    a short time only.
     """
     begun = time.time()
     if "nsys" in job.name and not shutil.which("nsys"):
-        return {"name": job.name, "skipped": "no nsys on PATH"}
-    code, said = {"llmbx": _llmbx, "program": _program, "bare": _bare}[job.kind](job, out, folders)
-    facts = {"name": job.name, "command": shown(job), "exit_code": code, "seconds": round(time.time() - begun, 1)}
-    return {**facts, **said}
+        return {"name": job.name, "skipped": "nsys is not on PATH"}
+    kind = {"llmbx": _llmbx, "program": _program, "bare": _bare}[job.kind]
+    samples = out / f"{job.name}.clocks.csv"
+    with clocks.sampled(samples):
+        code, more = kind(job, out, folders, min(seconds, JOB_LIMIT_S))
+    record = {"name": job.name, "command": shown(job), "exit_code": code, "seconds": round(time.time() - begun, 1)}
+    return {**record, "clocks": clocks.figures(samples), **more}
 
 
 def shown(job: Job) -> str:
@@ -54,9 +72,9 @@ def shown(job: Job) -> str:
     return shlex.join([*first, *arguments])
 
 
-def _llmbx(job: Job, out: Path, folders: dict[str, Path]) -> tuple[int, dict[str, Any]]:
+def _llmbx(job: Job, out: Path, folders: dict[str, Path], seconds: float) -> tuple[int, Record]:
     begun = time.time()
-    done = _start([*LLMBX, *job.argv], place.environment(job.framework), place.ROOT)
+    done = _start([*LLMBX, *job.argv], place.environment(job.framework), place.ROOT, seconds)
     (out / f"{job.name}.stderr.txt").write_text(short(done.stderr))
     folder = newest(place.INSTALL, begun)
     if folder is None:
@@ -65,44 +83,49 @@ def _llmbx(job: Job, out: Path, folders: dict[str, Path]) -> tuple[int, dict[str
     log = next(folder.glob("log-*.out"), None)
     text = log.read_text(errors="replace") if log else ""
     (out / f"{job.name}.log").write_text(short(text))
+    row: Record = {}
     if (folder / "result.json").exists():
         shutil.copyfile(folder / "result.json", out / f"{job.name}.result.json")
-    said = {"run_id": folder.parent.name, "machine": machine(folder), **times(job, text)}
-    return done.returncode, {**said, **(_analysis(job, out, folder) if job.argv[0] == "profile" else {})}
+        workload = json.loads((folder / "result.json").read_text())["workload"]
+        row = {"workload": workload["name"], **{key: workload[key] for key in ("size", "dtype", "gpu_type")}}
+    more = {**row, "run_id": folder.parent.name, "machine": machine(folder), **times(job, text)}
+    return done.returncode, {**more, **(_analysis(job, out, folder) if job.argv[0] == "profile" else {})}
 
 
-def _analysis(job: Job, out: Path, folder: Path) -> dict[str, Any]:
-    """What a profile says, and how large its files are: they themselves stay behind."""
-    said, code = top.analysis(folder), 0
-    if said is None:
+def _analysis(job: Job, out: Path, folder: Path) -> Record:
+    """Read the profile: the longest operations and the steps' GPU time. Small profiles are kept, too."""
+    read, code = top.analysis(folder), 0
+    if read is None:
         done = _start([*LLMBX, "nsys", str(folder)], place.environment(job.framework), place.ROOT)
-        said, code = done.stdout + short(done.stderr), done.returncode
-    (out / f"{job.name}.analysis.txt").write_text(said)
-    sizes = {
-        str(file.relative_to(folder)): file.stat().st_size
-        for pattern in ("torch_profile/*", "nsys_profile/*", "maxtext/**/*.xplane.pb")
-        for file in folder.glob(pattern)
-    }
-    return {"analysis_exit_code": code, "profile_bytes": sizes}
+        read, code = (done.stdout + short(done.stderr), []), done.returncode
+    text, steps = read
+    (out / f"{job.name}.analysis.txt").write_text(text)
+    patterns = ("torch_profile/*", "nsys_profile/*", "maxtext/**/*.xplane.pb")
+    files = [file for pattern in patterns for file in folder.glob(pattern)]
+    for file in files:
+        if file.stat().st_size <= KEPT_BYTES:
+            shutil.copyfile(file, out / file.name)
+    sizes = {str(file.relative_to(folder)): file.stat().st_size for file in files}
+    return {"analysis_exit_code": code, "profile_bytes": sizes, "profiled_steps": steps}
 
 
-def _program(job: Job, out: Path, folders: dict[str, Path]) -> tuple[int, dict[str, Any]]:
+def _program(job: Job, out: Path, folders: dict[str, Path], seconds: float) -> tuple[int, Record]:
     name, *arguments = job.argv
-    done = _start([sys.executable, str(HERE / name), *arguments], place.environment(job.framework), place.ROOT)
+    done = _start([sys.executable, str(HERE / name), *arguments], place.environment(job.framework), place.ROOT, seconds)
     (out / f"{job.name}.log").write_text(done.stdout + done.stderr)
     lines = done.stdout.strip().splitlines()
     figures = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
     return done.returncode, {"figures": figures, **(_reading(job, out) if name == "one_rank.py" else {})}
 
 
-def _reading(job: Job, out: Path) -> dict[str, Any]:
+def _reading(job: Job, out: Path) -> Record:
     """What `llmbx nccl` says of NCCL's log."""
     done = _start([*LLMBX, "nccl", str(out / f"{job.name}.log")], place.environment(None), place.ROOT)
     (out / f"{job.name}.reading.txt").write_text(short(done.stdout + done.stderr))
     return {"reading_exit_code": done.returncode}
 
 
-def _bare(job: Job, out: Path, folders: dict[str, Path]) -> tuple[int, dict[str, Any]]:
+def _bare(job: Job, out: Path, folders: dict[str, Path], seconds: float) -> tuple[int, Record]:
     """The same interpreter, program, specification and environment, in a new folder, with no llmbx around them."""
     source = folders.get(job.of)
     if source is None:
@@ -113,21 +136,26 @@ def _bare(job: Job, out: Path, folders: dict[str, Path]) -> tuple[int, dict[str,
     shutil.copyfile(source / "spec.json", folder / "spec.json")
     argv = json.loads((source / "run.json").read_text())["commands"]["train"]
     environment = json.loads((source / "seen.json").read_text())["environment"]
-    done = _start(argv, environment, folder)
+    done = _start(argv, environment, folder, seconds)
     text = done.stdout + done.stderr
     (out / f"{job.name}.log").write_text(short(text))
     return done.returncode, times(job, text)
 
 
-def _start(argv: list[str], environment: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            argv, env=environment, cwd=cwd, capture_output=True, text=True, errors="replace", timeout=JOB_LIMIT_S,
-            check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as late:
-        said = f"stopped after {late.timeout:.0f} s\n"
-        return subprocess.CompletedProcess(argv, 124, "", said)
+def _start(
+    argv: list[str], environment: dict[str, str], cwd: Path, seconds: float = JOB_LIMIT_S
+) -> subprocess.CompletedProcess[str]:
+    process = subprocess.Popen(
+        argv, env=environment, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    for limit, stop in ((seconds, signal.SIGTERM), (GRACE_S, signal.SIGKILL)):
+        try:
+            out, err = process.communicate(timeout=limit)
+            return subprocess.CompletedProcess(argv, process.returncode, out, err)
+        except subprocess.TimeoutExpired:
+            process.send_signal(stop)
+    out, err = process.communicate()
+    return subprocess.CompletedProcess(argv, STOPPED, out, f"{err}\nstopped after {seconds:.0f} s\n")
 
 
 def newest(install: Path, since: float) -> Path | None:
@@ -138,7 +166,7 @@ def newest(install: Path, since: float) -> Path | None:
     return max(late, key=lambda folder: created[folder], default=None)
 
 
-def times(job: Job, log: str) -> dict[str, Any]:
+def times(job: Job, log: str) -> Record:
     """The steps' times in the log, in seconds, and their median without the first third."""
     unit = 1e3 if job.framework == "nemo" else 1.0
     found = [float(text) / unit for text in STEP[job.framework or "nemo"].findall(log)]
@@ -146,7 +174,7 @@ def times(job: Job, log: str) -> dict[str, Any]:
     return {"step_seconds": found, "median_step_s": statistics.median(late) if late else None}
 
 
-def machine(folder: Path) -> dict[str, Any]:
+def machine(folder: Path) -> Record:
     """What the run saw of the machine: GPU, driver, processor, and versions; nothing of its environment."""
     try:
         seen = json.loads((folder / "seen.json").read_text())

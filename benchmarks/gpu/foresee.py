@@ -19,10 +19,10 @@ from llmbx.plugins.manager import Plugins, load
 from llmbx.resolve import resolve
 from llmbx.run.context import findings
 
-BUDGET_MIN = 30
+BUDGET_MIN = 15
 """Minutes that the machine is there."""
 
-OTHER_S = {"matmul": 30, "nccl": 40}
+OTHER_S = {"machine": 5, "peaks": 15, "nccl": 15}
 """Seconds of the programs that train nothing: assumptions."""
 
 ANALYSIS_S = 20

@@ -13,6 +13,12 @@ BUILD = ROOT / "build"
 WHEELHOUSE = BUILD / "wheelhouse"
 SITES = BUILD / "gpu" / "site"
 INSTALL = BUILD / "gpu" / "install"
+BRIDGES = ("0.6", "0.3")
+"""Releases of Megatron-Bridge that are carried: the newest, and one to fall back to."""
+
+PARTS = {"nemo": "nemo", "maxtext": "maxtext"}
+"""The part of wheels.toml that each framework uses."""
+
 PYTHON = f"py{sys.version_info.major}{sys.version_info.minor}"
 
 
@@ -32,6 +38,11 @@ def install() -> None:
             made.rename(site)
 
 
+def use_bridge(release: str) -> None:
+    """Choose the release of Megatron-Bridge for the jobs that follow."""
+    PARTS["nemo"] = "nemo" if release == BRIDGES[0] else f"nemo-{release}"
+
+
 def site(part: str) -> str:
     """The folder of a part; without a wheelhouse nothing was carried, and the machine has to have it."""
     wheels = sorted(str(wheel) for wheel in (WHEELHOUSE / part).glob("*.whl"))
@@ -40,7 +51,7 @@ def site(part: str) -> str:
 
 def environment(framework: str | None) -> dict[str, str]:
     """This process's environment with the wheels of llmbx and of `framework` in front, and an install of its own."""
-    folders = [site("llmbx"), site(framework) if framework else "", os.environ.get("PYTHONPATH", "")]
+    folders = [site("llmbx"), site(PARTS[framework]) if framework else "", os.environ.get("PYTHONPATH", "")]
     dropped = ("LLMB_", "GPU_TYPE", "DTYPE", "MODEL_SIZE", "JOB_TOTAL_GPUS", "ENABLE_", "SLURM_", "SBATCH_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     return {

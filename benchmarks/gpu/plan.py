@@ -6,17 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import place
-from cases import ATTEMPTS, CASES, PAIRED, Attempt, Case, case
+from cases import CASES, LATER, PROFILED, SHORT, Case
 
 PAIRS = 5
+PAIRED_STEPS = 40
 
 CACHED = {"nemo": (), "maxtext": ("--env", f"JAX_COMPILATION_CACHE_DIR={place.BUILD / 'gpu' / 'jax'}")}
 """Options with which a run that is repeated compiles its program only once."""
 
 STAGES = (
-    "matmul", "nemo", "maxtext", "pairs-nemo", "pairs-maxtext", "profile", "pgle", "nccl", "attempts-nemo",
-    "attempts-maxtext",
-)  # fmt: skip
+    "machine",
+    "nemo",
+    "nccl",
+    "profile-nemo",
+    "pairs-nemo",
+    "maxtext",
+    "profile-maxtext",
+    "pairs-maxtext",
+    "pgle",
+)
+"""In order of their worth, as the machine may be gone before the last."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +45,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is run: on a GPU, or as a rehearsal with the minis on a machine without one."""
+    """How much is run: on a GPU of a type, or as a rehearsal with the minis on a machine without one."""
 
     rehearse: bool = False
+    gpu_type: str = "h200"
 
     @property
     def steps(self) -> int:
@@ -46,9 +56,9 @@ class Scale:
         return 8 if self.rehearse else 50
 
     @property
-    def few(self) -> int:
-        """Steps of what is repeated."""
-        return 6 if self.rehearse else 12
+    def paired_steps(self) -> int:
+        """Steps of what is run with and without llmbx."""
+        return 6 if self.rehearse else PAIRED_STEPS
 
     @property
     def pairs(self) -> int:
@@ -69,7 +79,7 @@ def jobs(stage: str, scale: Scale, only: str | None = None) -> list[Job]:
 
 def training(found: Case, scale: Scale, *extra: str, steps: int | None = None, verb: str = "run") -> Job:
     """A case through llmbx."""
-    size, gpu_type, dtype = found.size, "h200", found.dtype
+    size, gpu_type, dtype = found.size, scale.gpu_type, found.dtype
     sets: tuple[str, ...] = found.sets
     if scale.rehearse:
         size, gpu_type, dtype, sets = "mini", "cpu", "bf16", ()
@@ -81,14 +91,15 @@ def training(found: Case, scale: Scale, *extra: str, steps: int | None = None, v
     return Job(found.name, "llmbx", (*argv, "--max-steps", str(count), *extra), found.plugin, count)
 
 
-def _matmul(scale: Scale) -> list[Job]:
-    return [Job("matmul", "program", ("matmul.py", *(("--size", "256") if scale.rehearse else ())))]
+def _machine(scale: Scale) -> list[Job]:
+    small = ("--size", "256", "--copy-mib", "64") if scale.rehearse else ()
+    return [Job("machine", "program", ("machine.py",)), Job("peaks", "program", ("peaks.py", *small))]
 
 
-def _cases(framework: str) -> Callable[[Scale], list[Job]]:
+def _cases(framework: str, later: bool = False) -> Callable[[Scale], list[Job]]:
     def found(scale: Scale) -> list[Job]:
-        chosen = [c for c in CASES if c.plugin == framework and not (scale.rehearse and c.dtype == "fp8")]
-        return [*_matmul(scale), *(training(c, scale) for c in chosen)]
+        chosen = [c for c in CASES if c.plugin == framework and (c.name in LATER) == later]
+        return [training(c, scale) for c in chosen if not (scale.rehearse and c.dtype == "fp8")]
 
     return found
 
@@ -97,34 +108,28 @@ def _pairs(framework: str) -> Callable[[Scale], list[Job]]:
     """Alternating, so that a change of the machine's pace falls on both. The first run with llmbx is not counted."""
 
     def found(scale: Scale) -> list[Job]:
-        run = training(_small(framework), scale, *CACHED[framework], steps=scale.few)
+        run = training(SHORT[framework], scale, *CACHED[framework], steps=scale.paired_steps)
         planned = [replace(run, name=f"{framework}-llmbx-0")]
         for number in range(1, scale.pairs + 1):
-            bare = Job(f"{framework}-bare-{number}", "bare", (), framework, scale.few, f"{framework}-llmbx-0")
+            bare = Job(f"{framework}-bare-{number}", "bare", (), framework, run.steps, f"{framework}-llmbx-0")
             planned += [bare, replace(run, name=f"{framework}-llmbx-{number}")]
         return planned
 
     return found
 
 
-def _small(framework: str) -> Case:
-    """The case that is repeated and profiled, with one micro-batch a step."""
-    found = case(PAIRED[framework])
-    return replace(found, sets=("gbs=1",)) if framework == "nemo" else found
+def _profile(framework: str, own: str) -> Callable[[Scale], list[Job]]:
+    def found(scale: Scale) -> list[Job]:
+        options = {tool: ("--steps", scale.profiled, "--tool", tool) for tool in (own, "nsys")}
+        chosen = PROFILED[framework]
+        planned = {tool: training(chosen, scale, *extra, verb="profile") for tool, extra in options.items()}
+        return [replace(job, name=f"{framework}-{tool}") for tool, job in planned.items()]
 
-
-def _profile(scale: Scale) -> list[Job]:
-    found = []
-    for framework, own in (("nemo", "torch"), ("maxtext", "xplane")):
-        for tool in (own, "nsys"):
-            extra = ("--steps", scale.profiled, "--tool", tool)
-            job = training(_small(framework), scale, *extra, verb="profile")
-            found.append(replace(job, name=f"{framework}-{tool}"))
     return found
 
 
 def _pgle(scale: Scale) -> list[Job]:
-    found, mode = case(PAIRED["maxtext"]), "cpu-standin" if scale.rehearse else "jax"
+    found, mode = PROFILED["maxtext"], "cpu-standin" if scale.rehearse else "jax"
     without = replace(training(found, scale), name="pgle-off")
     return [without, replace(training(found, scale, "--set", f"pgle={mode}"), name=f"pgle-{mode}")]
 
@@ -133,35 +138,15 @@ def _nccl(scale: Scale) -> list[Job]:
     return [Job("nccl", "program", ("one_rank.py",))]
 
 
-def _attempts(framework: str) -> Callable[[Scale], list[Job]]:
-    """Each case as it is, then with one thing changed at a time."""
-
-    def found(scale: Scale) -> list[Job]:
-        planned = []
-        for name in dict.fromkeys(a.case for a in ATTEMPTS if case(a.case).plugin == framework):
-            planned.append(replace(training(case(name), scale, steps=scale.few), name=f"{name}-as-it-is"))
-            planned += [_attempt(attempt, scale) for attempt in ATTEMPTS if attempt.case == name]
-        return planned[:2] if scale.rehearse else planned
-
-    return found
-
-
-def _attempt(attempt: Attempt, scale: Scale) -> Job:
-    pairs = [("--set", pair) for pair in attempt.sets] + [("--env", pair) for pair in attempt.env]
-    extra = () if scale.rehearse else tuple(part for pair in pairs for part in pair)
-    job = training(case(attempt.case), scale, *extra, steps=scale.few)
-    return replace(job, name=f"{attempt.case}-{attempt.name}")
-
-
 _STAGES: dict[str, Callable[[Scale], list[Job]]] = {
-    "matmul": _matmul,
+    "machine": _machine,
     "nemo": _cases("nemo"),
-    "maxtext": _cases("maxtext"),
-    "pairs-nemo": _pairs("nemo"),
-    "pairs-maxtext": _pairs("maxtext"),
-    "profile": _profile,
-    "pgle": _pgle,
+    "nemo-more": _cases("nemo", later=True),
     "nccl": _nccl,
-    "attempts-nemo": _attempts("nemo"),
-    "attempts-maxtext": _attempts("maxtext"),
+    "profile-nemo": _profile("nemo", "torch"),
+    "pairs-nemo": _pairs("nemo"),
+    "maxtext": _cases("maxtext"),
+    "profile-maxtext": _profile("maxtext", "xplane"),
+    "pairs-maxtext": _pairs("maxtext"),
+    "pgle": _pgle,
 }

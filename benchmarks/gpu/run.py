@@ -1,8 +1,9 @@
 """Measures llmbx on one GPU, stage by stage: python3 benchmarks/gpu/run.py --stage nemo --out OUT
 
-Runs where torch and JAX are, with the wheels of build/wheelhouse and without a network. Each stage takes less than ten
-minutes and stands alone; `--only NAME` picks jobs of it. `--dry-run` prints every command with its specification and
-what it should take; `--rehearse` runs the same stages with the minis on a machine without a GPU.
+Runs where torch and JAX are, with the wheels of build/wheelhouse and without a network. Each stage stands alone;
+`--only NAME` picks jobs of it, `--until` ends them in time. If the mini fails with the newest Megatron-Bridge, the jobs
+after it use 0.3. `--dry-run` prints every command with its specification and what it should take; `--rehearse` runs the
+same stages with the minis on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -12,17 +13,25 @@ import datetime
 import json
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import place
+from cases import CASES
 from plan import STAGES, Job, Scale, jobs
+
+FIRST = CASES[0].name
+"""The job that shows whether the newest Megatron-Bridge runs on this machine."""
+
+LEAST_S = 30
+"""Seconds that have to be left for a job to be started."""
 
 
 def main(argv: list[str]) -> int:
     """Run or print the stages; 1 when a job failed."""
-    asked = options().parse_args(argv)
-    scale, stages = Scale(asked.rehearse), asked.stage or list(STAGES)
+    asked, begun = options().parse_args(argv), time.monotonic()
+    scale, stages = Scale(asked.rehearse, asked.gpu_type), asked.stage or list(STAGES)
     if asked.dry_run:
         import foresee
 
@@ -31,7 +40,9 @@ def main(argv: list[str]) -> int:
     if asked.out is None:
         raise SystemExit("run.py: --out is missing: the folder for the results")
     place.install()
-    results = [run(stage, jobs(stage, scale, asked.only), asked.out / stage, scale, argv) for stage in stages]
+    place.use_bridge(asked.bridge)
+    end = begun + asked.until
+    results = [run(stage, jobs(stage, scale, asked.only), asked.out / stage, scale, argv, end) for stage in stages]
     return max(results, default=0)
 
 
@@ -41,13 +52,16 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--stage", action="append", choices=STAGES, help="repeat for several; all without it")
     parser.add_argument("--only", metavar="NAME", help="only the jobs with NAME in their name")
     parser.add_argument("--out", type=Path, help="folder for the results")
+    parser.add_argument("--until", type=float, default=3600, metavar="S", help="end all jobs after S seconds")
+    parser.add_argument("--gpu-type", default="h200", help="the GPU's type [default: h200]")
+    parser.add_argument("--bridge", choices=place.BRIDGES, default=place.BRIDGES[0], help="Megatron-Bridge's release")
     parser.add_argument("--rehearse", action="store_true", help="minis on a CPU")
     parser.add_argument("--dry-run", action="store_true", help="print, and start nothing")
     return parser
 
 
-def run(stage: str, planned: list[Job], out: Path, scale: Scale, argv: list[str]) -> int:
-    """Do a stage's jobs in order; its record is complete after each of them, should the machine be gone."""
+def run(stage: str, planned: list[Job], out: Path, scale: Scale, argv: list[str], end: float) -> int:
+    """Do a stage's jobs in order, until `end` (monotonic). The record is complete after each job."""
     import do
 
     out.mkdir(parents=True, exist_ok=True)
@@ -60,7 +74,10 @@ def run(stage: str, planned: list[Job], out: Path, scale: Scale, argv: list[str]
         "jobs": [],
     }
     for job in planned:
-        said = do.execute(job, out, folders)
+        left = end - time.monotonic()
+        said = do.execute(job, out, folders, left) if left > LEAST_S else {"name": job.name, "skipped": "no time left"}
+        if job.name == FIRST and said.get("exit_code"):
+            place.use_bridge(place.BRIDGES[-1])
         record["jobs"].append(said)
         (out / "stage.json").write_text(json.dumps(record, indent=1) + "\n")
         print(line(stage, said), flush=True)
@@ -71,8 +88,8 @@ def line(stage: str, said: dict[str, Any]) -> str:
     """One job in one line."""
     if "skipped" in said:
         return f"{stage:<16} {said['name']:<28} skipped: {said['skipped']}"
-    step, tflops = said.get("median_step_s"), said.get("figures", {}).get("tflops")
-    figure = f"{step:.3f} s a step" if step else f"{tflops:.1f} TFLOP/s" if tflops else ""
+    step, peak = said.get("median_step_s"), said.get("figures", {}).get("bf16_tflops")
+    figure = f"{step:.4f} s a step" if step else f"{peak['median']:.1f} TFLOP/s" if peak else ""
     return f"{stage:<16} {said['name']:<28} exit code {said['exit_code']}, {said['seconds']:.0f} s  {figure}".rstrip()
 
 

@@ -1,4 +1,4 @@
-"""Where the time of profiled steps went: the operations that took longest, from torch's or JAX's own trace.
+"""Where the time of profiled steps went: the longest operations and each step's GPU time, from torch's or JAX's trace.
 
 Both write Chrome's trace format. On a GPU the kernels are counted (torch marks them, JAX has them on lanes of the
 device); in a rehearsal on a CPU, where there are none, the operations of the host.
@@ -20,14 +20,39 @@ DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 Event = dict[str, Any]
 
 
-def analysis(folder: Path) -> str | None:
-    """The longest operations in the folder's first trace; None where there is none of torch's or JAX's."""
+def analysis(folder: Path) -> tuple[str, list[dict[str, float]]] | None:
+    """The longest operations in the folder's first trace, and its steps; None where there is no trace."""
     trace = next((file for pattern in TRACES for file in sorted(folder.glob(pattern))), None)
     if trace is None:
         return None
     events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
-    kind, counted = operations([event for event in events if event.get("ph") == "X"], devices(events))
-    return "\n".join([f"{kind} in {trace.name}, by time on all lanes together", *table(counted)]) + "\n"
+    complete = [event for event in events if event.get("ph") == "X"]
+    kind, counted = operations(complete, devices(events))
+    text = "\n".join([f"{kind} in {trace.name}, by time on all lanes together", *table(counted)]) + "\n"
+    return text, steps(complete, counted)
+
+
+def steps(events: list[Event], counted: list[Event]) -> list[dict[str, float]]:
+    """Of each step that torch's trace marks, in seconds: its length, its operations' sum, and when one of them ran."""
+    notes = [event for event in events if event.get("cat") == "user_annotation"]
+    marks = {event["name"]: event for event in notes if event["name"].startswith("ProfilerStep#")}
+    found = []
+    for mark in sorted(marks.values(), key=lambda event: event["ts"]):
+        first, last = mark["ts"], mark["ts"] + mark["dur"]
+        spans = sorted((e["ts"], e["ts"] + e.get("dur", 0)) for e in counted if first <= e["ts"] < last)
+        summed = sum(end - start for start, end in spans)
+        micros = {"step_s": mark["dur"], "operations_s": summed, "busy_s": union(spans)}
+        found.append({name: value / 1e6 for name, value in micros.items()})
+    return found
+
+
+def union(spans: list[tuple[float, float]]) -> float:
+    """The length of what the sorted `spans` cover together."""
+    covered, reached = 0.0, float("-inf")
+    for start, end in spans:
+        covered += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return covered
 
 
 def devices(events: list[Event]) -> set[tuple[Any, Any]]:
