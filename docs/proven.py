@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -23,9 +24,13 @@ from llmbx.model.workload import Recipe
 from llmbx.plugins.manager import load
 
 HERE = Path(__file__).parent
-RESULTS = HERE.parent / "benchmarks/results/gpu"
+GPU = HERE.parent / "benchmarks/gpu"
+RESULTS = GPU / "results"
 PLUGINS = ("nemo", "maxtext")
 NOT_YET = "not yet"
+
+WHOLE = ("nemo", "nemo-more", "maxtext")
+"""The stages of benchmarks/gpu that run a row as it is, but for the global batch size."""
 
 Claim = dict[str, Any]
 
@@ -54,6 +59,8 @@ def page(claims: list[Claim]) -> str:
         "## Minis",
         "Trained for at least four steps each, on a CPU. Ranks are connected by gloo.",
         _minis(claims),
+        "## Measured on a GPU",
+        _measured(),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -101,13 +108,22 @@ def _minis(claims: list[Claim]) -> str:
     return "\n".join([*lines, *(f"| {w} | {v} | {ranks} | {split or '-'} |" for w, v, ranks, split in sorted(trained))])
 
 
+def _measured() -> str:
+    """The README's section about a GPU."""
+    if str(GPU) not in sys.path:
+        sys.path.append(str(GPU))
+    keep = importlib.import_module("keep")
+    return str(keep.section(RESULTS))
+
+
 def _on_gpu(workload: str, size: str, dtype: str, gpu_type: str) -> str:
-    """Date and command of the newest record of a GPU machine for this row."""
+    """Date and command of the newest record of a GPU machine for this row, whole and without a failure."""
     for path in sorted(RESULTS.glob("*/*/stage.json"), reverse=True):
         record = json.loads(path.read_text())
-        for job in record["jobs"]:
-            if [job.get(key) for key in ("workload", "size", "dtype", "gpu_type")] == [workload, size, dtype, gpu_type]:
-                return f"{record['date'][:10]}: `{record['command']}`"
+        for job in record["jobs"] if record["stage"] in WHOLE else ():
+            ran = [job.get(key) for key in ("workload", "size", "dtype", "gpu_type", "exit_code")]
+            if ran == [workload, size, dtype, gpu_type, 0]:
+                return f"yes, {record['date'][:10]}: `{record['command']}`"
     return NOT_YET
 
 

@@ -1,7 +1,7 @@
-"""Files the results of a GPU machine and writes the README's section from them: python benchmarks/gpu/keep.py [OUT]
+"""Files the results of a GPU machine and writes the README's section from them: python benchmarks/gpu/keep.py [OUT …]
 
-OUT is what `run.py --out` left. Its stages go to benchmarks/results/gpu/DATE/STAGE; a rehearsal is refused. Without
-OUT only the section is written anew. Each stage shows its newest results.
+OUT is what `run.py --out` left. Its stages go to benchmarks/gpu/results/DATE/STAGE-TIME; a rehearsal is refused.
+Without OUT only the section is written anew, from the newest day's records.
 """
 
 from __future__ import annotations
@@ -11,29 +11,51 @@ import shutil
 import statistics
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cases import CASES
+from cases import CASES, REPEATED, Case
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "benchmarks" / "results" / "gpu"
+RESULTS = ROOT / "benchmarks" / "gpu" / "results"
 BEGIN, END = "<!-- written by benchmarks/gpu/keep.py -->", "<!-- to here -->"
 NOTHING = (
-    "There is no figure from a GPU yet: nothing here has run on one. [benchmarks/gpu](benchmarks/gpu/README.md) has\n"
-    "the programs for an hour with one, rehearsed with minis on a CPU."
+    "There is no figure from a GPU yet: nothing here has run on one. `benchmarks/gpu` has\n"
+    "the programs for a quarter of an hour with one, rehearsed with minis on a CPU."
 )
+FLOPS_PER_MHZ = {"H200 SXM dense BF16": 132 * 4096 * 1e6 / 1e12}
+"""Peak in TFLOP/s by MHz of the SM clock: 132 multiprocessors of 4,096 dense BF16 FLOPs a clock. The data sheet's 989
+TFLOP/s are those of 1,830 MHz (NVIDIA H100 white paper, table of the SXM5)."""
+
 Record = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Kept:
+    """One job's record, the folder with its files, and the record of its stage."""
+
+    job: Record
+    folder: Path
+    stage: Record
+
+    @property
+    def result(self) -> Record:
+        """What llmbx recorded of a completed run; empty for another."""
+        file = self.folder / f"{self.job['name']}.result.json"
+        found = json.loads(file.read_text()) if file.exists() else {}
+        return found if found.get("status") == "completed" else {}
+
+
 def file_away(out: Path, results: Path) -> list[Path]:
-    """Copy each stage in `out` into `results`, by its date. Raises `SystemExit` for a rehearsal, or without stages."""
+    """Copy each stage in `out` into `results`. Raises `SystemExit` for a rehearsal, or without stages."""
     kept = []
     for path in sorted(out.glob("*/stage.json")):
         record = json.loads(path.read_text())
         if record["rehearsal"]:
             raise SystemExit(f"keep.py: {path} is of a rehearsal: no figure of it is kept")
-        target = results / record["date"][:10] / record["stage"]
+        day, time = record["date"][:10], record["date"][11:19].replace(":", "")
+        target = results / day / f"{record['stage']}-{time}"
         shutil.copytree(path.parent, target, dirs_exist_ok=True)
         kept.append(target)
     if not kept:
@@ -41,103 +63,190 @@ def file_away(out: Path, results: Path) -> list[Path]:
     return kept
 
 
-def stages(results: Path) -> dict[str, tuple[Path, Record]]:
-    """The newest record of each stage, and its folder."""
-    found: dict[str, tuple[Path, Record]] = {}
-    for path in results.glob("*/*/stage.json"):
-        record = json.loads(path.read_text())
-        older = found.get(record["stage"])
-        if older is None or older[1]["date"] < record["date"]:
-            found[record["stage"]] = (path.parent, record)
+def newest(results: Path) -> dict[str, dict[str, Kept]]:
+    """The jobs that ran on the newest day, by stage and name; of a job that ran twice the later."""
+    found: dict[str, dict[str, Kept]] = {}
+    day = max((path for path in results.glob("*") if path.is_dir()), default=None)
+    for path in sorted(day.glob("*/stage.json"), key=lambda path: path.parent.name[-6:]) if day else []:
+        stage = json.loads(path.read_text())
+        for job in stage["jobs"]:
+            if "skipped" not in job:
+                found.setdefault(stage["stage"], {})[job["name"]] = Kept(job, path.parent, stage)
     return found
 
 
 def section(results: Path) -> str:
     """The README's section: what was measured, or that nothing was."""
-    found = stages(results)
-    rows = [row for stage in ("nemo", "maxtext") if stage in found for row in _rows(*found[stage])]
+    found = newest(results)
+    ran = {name: kept for stage in ("nemo", "nemo-more", "maxtext") for name, kept in found.get(stage, {}).items()}
+    bare = _peak(found, "bf16_tflops")
+    rows = [_row(case, ran[case.name].result, ran[case.name].job, bare) for case in CASES if _shown(case, ran)]
     if not rows:
         return NOTHING
     head = [
-        "| case | s a step | TFLOP/s | peak | MFU, full | MFU, causal | aim | of a bare matrix product |",
+        "| case | s a step (95 %) | TFLOP/s | MFU | SM clock | MFU at that clock | of a bare product | memory |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    return "\n".join([*_where(found), "", *head, *rows, *_ratios(found), *_pgle(found)])
+    lines = [*_peaks(found), *_repeated(ran), *_overhead(found), *_profiled(found), *_nccl(found), *_pgle(found)]
+    return "\n".join([*_where(found), "", *head, *rows, "", *(f"- {line}" for line in lines)])
 
 
-def _where(found: dict[str, tuple[Path, Record]]) -> Iterator[str]:
-    for stage in ("nemo", "maxtext"):
-        if stage in found:
-            record = found[stage][1]
-            seen = next((job["machine"] for job in record["jobs"] if job.get("machine")), {})
-            gpu = (seen.get("gpus") or [{}])[0].get("name") or "GPU not told"
-            yield f"{gpu}, {record['date'][:10]}: `{record['command']}`  "
-    yield "Peaks are dense TFLOP/s from the GPU's data sheet, FLOPs the recipes' formula with full attention."
+def _shown(case: Case, ran: dict[str, Kept]) -> bool:
+    return case.size != "mini" and case.name in ran and bool(ran[case.name].result)
 
 
-def _rows(folder: Path, record: Record) -> Iterator[str]:
-    """One line for each case that completed; FLOPs counted in full, MFU under both conventions."""
-    bare = next((job["figures"].get("tflops") for job in record["jobs"] if job["name"] == "matmul"), None)
-    for case in CASES:
-        file = folder / f"{case.name}.result.json"
-        result = json.loads(file.read_text()) if file.exists() else {}
-        if result.get("status") == "completed" and result["step_time_s"]["mean"]:
-            yield _row(f"{case.workload} {case.size} {case.dtype}", figures(result), case.target, bare)
+def _where(found: dict[str, dict[str, Kept]]) -> Iterator[str]:
+    """GPU, driver, date, versions and command."""
+    jobs = [kept for stage in found.values() for kept in stage.values()]
+    settings = next((k.job["figures"]["settings"] for k in jobs if k.job["name"] == "machine"), None) or {}
+    seen = next((kept.job["machine"] for kept in jobs if kept.job.get("machine")), {})
+    versions = ", ".join(f"{name} {version}" for name, version in seen.get("versions", {}).items() if name in _NAMED)
+    yield (
+        f"One {settings.get('name', 'GPU')} (driver {settings.get('driver_version')}, power limit "
+        f"{settings.get('power.limit')}), {jobs[0].stage['date'][:10]}, {versions},"
+    )
+    yield "without Transformer Engine: models of the recipe `one-gpu` (a few layers at full width), GBS 2, 50 steps,"
+    yield "`python3 benchmarks/gpu/run.py --stage nemo`. MFU is by the causal formula against the data sheet's peak;"
+    yield "the power limit lowers the clock. All records are in `benchmarks/gpu/results`."
 
 
-def figures(result: Record) -> dict[str, float | None]:
-    """Seconds a step, TFLOP/s (full), and MFU under both conventions against the result's own named peak."""
-    seconds, samples = result["step_time_s"]["mean"], result["workload"]["global_batch_size"]
-    per_gpu = samples / seconds / result["workload"]["gpus"] / 1e12
-    full, causal = (result["flops_per_sample"][kind] * per_gpu for kind in ("full", "causal"))
-    peak = result["mfu"]["peak_tflops"]
-    return {
-        "seconds": seconds,
-        "tflops": full,
-        "peak": peak,
-        "full": full / peak if peak else None,
-        "causal": causal / peak if peak else None,
-    }
+_NAMED = ("megatron-bridge", "megatron-core", "torch")
 
 
-def _row(name: str, found: dict[str, float | None], target: float | None, bare: float | None) -> str:
-    against = found["tflops"] / bare if bare and found["tflops"] else None
-    shares = [_percent(value) for value in (found["full"], found["causal"], target, against)]
-    peak = "-" if found["peak"] is None else f"{found['peak']:.0f}"
-    return "| " + " | ".join([name, f"{found['seconds']:.3f}", f"{found['tflops']:.0f}", peak, *shares]) + " |"
+def _row(case: Case, result: Record, job: Record, bare: float | None) -> str:
+    """One line of the table."""
+    tflops, mfu, clock = result["tflops_per_gpu"]["mean"], result["mfu"]["value"], job["clocks"]["clocks.sm"]["median"]
+    at_clock = tflops / (FLOPS_PER_MHZ[result["mfu"]["peak_name"]] * clock)
+    cells = [
+        f"{case.workload} {case.size} {case.dtype}" + (", again" if case.name == REPEATED[1] else ""),
+        _interval(result, job),
+        f"{tflops:.0f}",
+        _percent(mfu),
+        f"{clock:.0f} MHz",
+        _percent(at_clock),
+        _percent(tflops / bare if bare else None),
+        f"{result['peak_memory_gb']:.1f} GB (estimate {estimated_gb(case):.1f})",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _interval(result: Record, job: Record) -> str:
+    """The mean of the window's steps and the half-width of its interval."""
+    from llmbx_verdict.statistics.intervals import over_steps
+
+    window = slice(result["window"]["first"] - 1, result["window"]["last"])
+    interval = over_steps(job["step_seconds"][window])
+    assert interval is not None
+    return f"{interval.mean:.4f} ± {interval.half_width:.4f}"
+
+
+def estimated_gb(case: Case) -> float:
+    """What estimate.py says of the case's memory, in GB (10^9 bytes)."""
+    import estimate
+
+    from llmbx.config.profiles import Config
+    from llmbx.config.request import Request
+    from llmbx.plugins.manager import load
+    from llmbx.resolve import resolve
+
+    settings = dict(pair.split("=") for pair in case.sets)
+    request = Request(
+        plugin=case.plugin, workload=case.workload, size=case.size, dtype=case.dtype, gpu_type="h200", gpus=1,
+        settings=settings,
+    )  # fmt: skip
+    return estimate.memory(resolve(request, load(), Config(), {}, {})).peak / 1e9
 
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
-def _ratios(found: dict[str, tuple[Path, Record]]) -> Iterator[str]:
-    """Step time with llmbx over that of the same program without, from pairs of runs."""
+def _peak(found: dict[str, dict[str, Kept]], name: str) -> float | None:
+    kept = found.get("machine", {}).get("peaks")
+    spread = kept.job["figures"].get(name) if kept else None
+    return spread["median"] if spread else None
+
+
+def _peaks(found: dict[str, dict[str, Kept]]) -> Iterator[str]:
+    kept = found.get("machine", {}).get("peaks")
+    if kept is None:
+        return
+    figures = kept.job["figures"]
+    spreads = [
+        f"{title} {_spread(figures[name], digits)} {unit}" for name, title, digits, unit in _PEAKS if figures[name]
+    ]
+    yield (
+        f"Bare products of {figures['size']:,} x {figures['size']:,} and a copy of 8 GiB, median (least to most): "
+        f"{'; '.join(spreads)}. Data sheet: 989 and 1,979 TFLOP/s, 4.8 TB/s."
+    )
+
+
+_PEAKS = (
+    ("bf16_tflops", "BF16", ".0f", "TFLOP/s"),
+    ("fp8_tflops", "FP8", ".0f", "TFLOP/s"),
+    ("copy_tb_per_s", "copy", ".2f", "TB/s"),
+)
+
+
+def _spread(rates: dict[str, float], digits: str) -> str:
+    return f"{rates['median']:{digits}} ({rates['min']:{digits}} to {rates['max']:{digits}})"
+
+
+def _repeated(ran: dict[str, Kept]) -> Iterator[str]:
+    first, second = (ran[name].result if name in ran else {} for name in REPEATED)
+    if first and second:
+        change = second["step_time_s"]["mean"] / first["step_time_s"]["mean"] - 1
+        yield f"The same run twice: {100 * change:+.2f} % step time."
+
+
+def _overhead(found: dict[str, dict[str, Kept]]) -> Iterator[str]:
+    """The change of the step time by llmbx, over pairs of runs."""
+    from llmbx_verdict.statistics.intervals import change_of_pairs
+
     for framework in ("nemo", "maxtext"):
-        ratios = paired(found[f"pairs-{framework}"][1]) if f"pairs-{framework}" in found else []
-        if ratios:
-            spread = f"{min(ratios):.4f} to {max(ratios):.4f}"
-            yield ""
-            middle = statistics.median(ratios)
-            yield f"With llmbx over without, {framework}, {len(ratios)} pairs: {middle:.4f} ({spread})."
+        pairs = paired(found.get(f"pairs-{framework}", {}), framework)
+        change = change_of_pairs(pairs, [False] * len(pairs))
+        if change is not None:
+            yield (
+                f"Step time through llmbx against the same program without it, {len(pairs)} pairs in turn of "
+                f"{1e3 * statistics.median(bare for bare, _ in pairs):.0f} ms steps ({framework}): "
+                f"{100 * change.fraction:+.2f} % (95 %: {100 * change.low:+.2f} to {100 * change.high:+.2f})."
+            )
 
 
-def paired(record: Record) -> list[float]:
-    """For each bare run the step time of the run with llmbx that followed, over its own."""
-    steps = {job["name"]: job.get("median_step_s") for job in record["jobs"]}
-    framework = record["stage"].removeprefix("pairs-")
-    numbers = range(1, len(steps))
-    both = [(steps.get(f"{framework}-llmbx-{n}"), steps.get(f"{framework}-bare-{n}")) for n in numbers]
-    return [ours / theirs for ours, theirs in both if ours and theirs]
+def paired(jobs: dict[str, Kept], framework: str) -> list[tuple[float, float]]:
+    """The median step times of each bare run and of the run with llmbx that followed it, in seconds."""
+    steps = {name: kept.job.get("median_step_s") for name, kept in jobs.items()}
+    names = [(f"{framework}-bare-{n}", f"{framework}-llmbx-{n}") for n in range(1, len(steps))]
+    both = [(steps.get(bare), steps.get(ours)) for bare, ours in names]
+    return [(bare, ours) for bare, ours in both if bare and ours]
 
 
-def _pgle(found: dict[str, tuple[Path, Record]]) -> Iterator[str]:
+def _profiled(found: dict[str, dict[str, Kept]]) -> Iterator[str]:
+    """How much of the profiled steps the GPU's operations fill."""
+    for stage in ("profile-nemo", "profile-maxtext"):
+        for kept in found.get(stage, {}).values():
+            if steps := kept.job.get("profiled_steps"):
+                names = ("step_s", "busy_s", "operations_s")
+                whole, busy, summed = (sum(step[name] for step in steps) for name in names)
+                yield (
+                    f"Steps 45-50 under the framework's profiler: the GPU's operations add up to "
+                    f"{_percent(summed / whole)} of the steps' time and fill {_percent(busy / whole)} of it."
+                )
+
+
+def _nccl(found: dict[str, dict[str, Kept]]) -> Iterator[str]:
+    kept = found.get("nccl", {}).get("nccl")
+    if kept is not None:
+        reading = (kept.folder / "nccl.reading.txt").read_text().splitlines()
+        yield f"`llmbx nccl` of one rank's log (NCCL's own): {reading[0]}."
+
+
+def _pgle(found: dict[str, dict[str, Kept]]) -> Iterator[str]:
     """Step time of MaxText without PGLE and with it."""
-    jobs = found["pgle"][1]["jobs"] if "pgle" in found else []
-    steps = {job["name"]: job.get("median_step_s") for job in jobs}
+    steps = {name: kept.job.get("median_step_s") for name, kept in found.get("pgle", {}).items()}
     before, after = steps.get("pgle-off"), steps.get("pgle-jax")
     if before and after:
-        yield ""
         yield f"PGLE: {before:.3f} s a step without, {after:.3f} with it ({100 * (before / after - 1):+.1f} % speed)."
 
 
@@ -150,8 +259,9 @@ def write(readme: Path, text: str) -> None:
 
 def main(argv: list[str]) -> int:
     """File what is given, and write the section."""
-    for kept in file_away(Path(argv[0]), RESULTS) if argv else []:
-        print(kept.relative_to(ROOT))
+    for out in argv:
+        for kept in file_away(Path(out), RESULTS):
+            print(kept.relative_to(ROOT))
     write(ROOT / "README.md", section(RESULTS))
     return 0
 

@@ -24,6 +24,7 @@ STAGES = (
     "profile-maxtext",
     "pairs-maxtext",
     "pgle",
+    "nemo-more",
 )
 """In order of their worth, as the machine may be gone before the last."""
 

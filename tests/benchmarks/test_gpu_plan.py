@@ -1,11 +1,14 @@
-"""The programs for an hour with a GPU: every command is right before it is there, and results are filed as they are."""
+"""The programs for a short time with a GPU: every command is right before, and results are filed as they are."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
+import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +26,48 @@ def test_the_dry_run_resolves_every_command_and_no_rule_is_broken(rehearse: bool
     assert errors == []
     commands = [line.split() for line in done.stdout.splitlines() if line.startswith("    llmbx ")]
     sizes = {words[words.index("--size") + 1] for words in commands}
-    assert sizes == ({"mini"} if rehearse else {"8b-1gpu", "70b-1gpu", "314b-1gpu", "400b-1gpu"})
+    assert sizes == ({"mini"} if rehearse else {"mini", "8b-1gpu", "70b-1gpu", "314b-1gpu", "400b-1gpu"})
     assert {words[words.index("--gpu-type") + 1] for words in commands} == {"cpu" if rehearse else "h200"}
 
 
-def test_a_stage_lasts_less_than_a_machine_gives_a_command(gpu: Any) -> None:
-    """Ten minutes; only that of MaxText's pairs is longer before its programs are compiled, and is then cached."""
-    for stage in gpu.plan.STAGES:
-        text = gpu.foresee.text({stage: gpu.plan.jobs(stage, gpu.plan.Scale())}, gpu.plan.Scale())
-        minutes = int(text.splitlines()[-2].split()[-2])
-        assert minutes < (14 if stage == "pairs-maxtext" else 10), text
+def test_no_job_is_started_when_too_little_time_is_left(
+    gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    monkeypatch.setattr(gpu.do, "execute", lambda job, *_: started.append(job.name) or {"exit_code": 0, "seconds": 1})
+    planned, end = gpu.plan.jobs("nemo", gpu.plan.Scale()), time.monotonic() + gpu.run.LEAST_S
+    assert gpu.run.run("nemo", planned, tmp_path, gpu.plan.Scale(), [], end) == 0 and started == []
+    record = json.loads((tmp_path / "stage.json").read_text())
+    assert {job["skipped"] for job in record["jobs"]} == {"no time left"}
+
+
+def test_the_older_bridge_is_used_where_the_mini_fails_with_the_newest(
+    gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def execute(job: Any, *_: Any) -> dict[str, Any]:
+        used[job.name] = gpu.place.PARTS["nemo"]
+        return {"name": job.name, "exit_code": int(job.name == "mini"), "seconds": 1}
+
+    used: dict[str, str] = {}
+    monkeypatch.setattr(gpu.do, "execute", execute)
+    monkeypatch.setitem(gpu.place.PARTS, "nemo", "nemo")
+    gpu.run.run("nemo", gpu.plan.jobs("nemo", gpu.plan.Scale()), tmp_path, gpu.plan.Scale(), [], time.monotonic() + 999)
+    assert used.pop("mini") == "nemo" and set(used.values()) == {"nemo-0.3"}
+
+
+def test_a_job_is_stopped_at_its_limit_and_what_it_wrote_is_kept(gpu: Any, tmp_path: Path) -> None:
+    done = gpu.do._start([sys.executable, "-uc", "print('begun'); import time; time.sleep(60)"], {}, tmp_path, 2)
+    assert done.returncode not in (0, None) and done.stdout == "begun\n"
+
+
+def test_clocks_are_those_of_the_samples_under_load(gpu: Any, tmp_path: Path) -> None:
+    line = "2026/11/26 07:54:0{}, {}, 3201, {}, 59, {}, 105395, 0x0000000000000004\n"
+    samples = [(1, 1980, 130.0, 0), (2, 1500, 690.0, 100), (3, 1530, 692.0, 97), (4, 1560, 691.0, 100)]
+    (tmp_path / "x.csv").write_text("".join(line.format(*sample) for sample in samples) + "2026/11/26 07:54:05, 15")
+    found = gpu.clocks.figures(tmp_path / "x.csv")
+    assert (found["samples"], found["loaded"], found["memory.used"]) == (4, 3, 105395)
+    assert found["clocks.sm"] == {"median": 1530, "min": 1500, "max": 1560}
+    assert gpu.clocks.figures(tmp_path / "none.csv") is None
 
 
 def test_a_wrong_word_in_a_command_is_found_by_the_dry_run(gpu: Any) -> None:
@@ -47,8 +82,8 @@ def test_pairs_alternate_and_the_first_run_is_not_counted(gpu: Any) -> None:
     assert names[:5] == ["nemo-llmbx-0", "nemo-bare-1", "nemo-llmbx-1", "nemo-bare-2", "nemo-llmbx-2"]
     assert len([name for name in names if "bare" in name]) == 5
     steps = {"nemo-llmbx-0": 9.0, "nemo-bare-1": 2.0, "nemo-llmbx-1": 2.1, "nemo-bare-2": 4.0, "nemo-llmbx-2": None}
-    jobs = [{"name": name, "median_step_s": value} for name, value in steps.items()]
-    assert gpu.keep.paired({"stage": "pairs-nemo", "jobs": jobs}) == [1.05]
+    kept = {name: gpu.keep.Kept({"median_step_s": value}, Path(), {}) for name, value in steps.items()}
+    assert gpu.keep.paired(kept, "nemo") == [(2.0, 2.1)]
 
 
 def test_step_times_are_read_from_the_logs_of_both_frameworks(gpu: Any) -> None:
@@ -78,7 +113,8 @@ def test_a_trace_is_summed_by_the_operations_of_the_gpu(gpu: Any, tmp_path: Path
     gemm = {"ph": "X", "cat": "kernel", "name": "gemm", "dur": 2000}
     events = [gemm, gemm, {**gemm, "name": "norm", "dur": 1000}, {**gemm, "cat": "cpu_op", "name": "mm", "dur": 9}]
     trace(tmp_path / "torch", "torch_profile/rank0.pt.trace.json.gz", events)
-    lines = gpu.top.analysis(tmp_path / "torch").splitlines()
+    text, _ = gpu.top.analysis(tmp_path / "torch")
+    lines = text.splitlines()
     assert lines[0].startswith("GPU operations in rank0.pt.trace.json.gz")
     assert [line.split() for line in lines[2:]] == [["4.0", "80.0%", "2", "gemm"], ["1.0", "20.0%", "1", "norm"]]
 
@@ -90,8 +126,17 @@ def test_a_trace_is_summed_by_the_operations_of_the_gpu(gpu: Any, tmp_path: Path
     fusion = {"ph": "X", "pid": 7, "tid": 1, "name": "fusion", "dur": 500}
     again, host = {**fusion, "tid": 2, "name": "module"}, {**fusion, "pid": 1, "name": "python"}
     trace(tmp_path / "jax", "maxtext/run/x/h.trace.json.gz", [device, *lanes, fusion, again, host])
-    assert [line.split()[-1] for line in gpu.top.analysis(tmp_path / "jax").splitlines()[2:]] == ["fusion"]
+    assert [line.split()[-1] for line in gpu.top.analysis(tmp_path / "jax")[0].splitlines()[2:]] == ["fusion"]
     assert gpu.top.analysis(tmp_path / "nothing") is None
+
+
+def test_the_operations_of_a_profiled_step_are_summed_and_their_overlap_counted_once(gpu: Any, tmp_path: Path) -> None:
+    step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#45", "ts": 100, "dur": 1000}
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 200, "dur": 300}
+    events = [step, kernel, {**kernel, "ts": 400}, {**kernel, "ts": 5000}, {**step, "cat": "gpu_user_annotation"}]
+    trace(tmp_path, "torch_profile/rank0.pt.trace.json.gz", events)
+    (found,) = gpu.top.analysis(tmp_path)[1]
+    assert found == pytest.approx({"step_s": 1e-3, "operations_s": 6e-4, "busy_s": 5e-4})
 
 
 def test_the_newest_run_is_none_where_a_command_failed_before_it_began(gpu: Any, tmp_path: Path) -> None:
@@ -104,37 +149,43 @@ def test_the_newest_run_is_none_where_a_command_failed_before_it_began(gpu: Any,
     assert gpu.do.newest(tmp_path, 21.0) is None
 
 
-def stage(folder: Path, name: str, day: str, rehearsal: bool = False) -> None:
+def stage(folder: Path, name: str, when: str, rehearsal: bool = False, seconds: float = 2.0) -> None:
     """A stage of which one case was run: figures made up here, for the arithmetic."""
     folder = folder / name
     folder.mkdir(parents=True)
-    jobs = [
-        {"name": "matmul", "figures": {"tflops": 800.0}},
-        {"name": "llama3.1-8b", "machine": {"gpus": [{"name": "X"}]}},
-    ]
-    record = {"stage": name, "rehearsal": rehearsal, "date": f"{day}T00:00:00+00:00", "command": "c", "jobs": jobs}
+    clocks = {"clocks.sm": {"median": 915.0}}
+    job = {
+        "name": "llama3.1-8b",
+        "machine": {"versions": {"torch": "9"}},
+        "clocks": clocks,
+        "step_seconds": [seconds] * 9,
+    }
+    record = {"stage": name, "rehearsal": rehearsal, "date": f"{when}+00:00", "command": "c", "jobs": [job]}
     (folder / "stage.json").write_text(json.dumps(record))
     result = {
         "status": "completed",
-        "step_time_s": {"mean": 2.0},
-        "workload": {"global_batch_size": 4, "gpus": 1},
-        "flops_per_sample": {"full": 3e14, "causal": 2e14},
-        "mfu": {"peak_tflops": 1000.0},
+        "window": {"first": 3, "last": 8},
+        "step_time_s": {"mean": seconds},
+        "tflops_per_gpu": {"mean": 400.0},
+        "mfu": {"value": 400 / 989, "peak_name": "H200 SXM dense BF16"},
+        "peak_memory_gb": 100.0,
     }
     (folder / "llama3.1-8b.result.json").write_text(json.dumps(result))
 
 
-def test_results_are_filed_by_date_and_shown_under_both_conventions(gpu: Any, tmp_path: Path) -> None:
-    stage(tmp_path / "out", "nemo", "2030-01-02")
-    (kept,) = gpu.keep.file_away(tmp_path / "out", tmp_path / "results")
-    assert kept == tmp_path / "results" / "2030-01-02" / "nemo"
-    row = gpu.keep.section(tmp_path / "results").splitlines()[-1]
-    # 4 samples of 3e14 (2e14) FLOPs in 2 s: 600 (400) TFLOP/s of 1000
-    assert row == "| llama3.1 8b-1gpu bf16 | 2.000 | 600 | 1000 | 60.0 % | 40.0 % | 62.5 % | 75.0 % |"
+def test_results_are_filed_by_date_and_mfu_is_shown_at_the_measured_clock_too(gpu: Any, tmp_path: Path) -> None:
+    stage(tmp_path / "a", "nemo", "2030-01-02T10:00:00", seconds=3.0)
+    stage(tmp_path / "b", "nemo", "2030-01-02T11:00:00")
+    filed = [gpu.keep.file_away(tmp_path / out, tmp_path / "results")[0] for out in "ab"]
+    assert [path.name for path in filed] == ["nemo-100000", "nemo-110000"] and filed[0].parent.name == "2030-01-02"
+    (row,) = [line for line in gpu.keep.section(tmp_path / "results").splitlines() if "8b-1gpu" in line]
+    # the later of two runs; at half of the clock of the data sheet the peak is half as high
+    cells = [cell.strip() for cell in row.split("|")[1:7]]
+    assert cells == ["llama3.1 8b-1gpu bf16", "2.0000 ± 0.0000", "400", "40.4 %", "915 MHz", "80.9 %"]
 
 
 def test_a_rehearsal_is_never_filed(gpu: Any, tmp_path: Path) -> None:
-    stage(tmp_path / "out", "nemo", "2030-01-02", rehearsal=True)
+    stage(tmp_path / "out", "nemo", "2030-01-02T10:00:00", rehearsal=True)
     with pytest.raises(SystemExit, match="rehearsal"):
         gpu.keep.file_away(tmp_path / "out", tmp_path / "results")
 
@@ -149,10 +200,17 @@ def test_the_readmes_section_is_what_the_results_say(gpu: Any) -> None:
 
 def test_what_is_carried_is_pinned_and_brings_neither_torch_nor_jax(gpu: Any) -> None:
     pins = gpu.wheelhouse.pins()
-    assert set(pins) == {"llmbx", "nemo", "maxtext"}
+    assert set(pins) == {"llmbx", "nemo", "nemo-0.3", "maxtext"}
     names = {wheel.partition("==")[0].lower() for wheels in pins.values() for wheel in wheels}
     assert all("==" in wheel for wheels in pins.values() for wheel in wheels)
     assert not names & {"torch", "jax", "jaxlib", "triton", "transformers"}
-    assert {"megatron-bridge==0.3.1", "megatron-core==0.16.1"} <= set(pins["nemo"]) and "maxtext==0.2.5" in pins[
-        "maxtext"
-    ]
+    assert {"megatron-bridge==0.6.2", "megatron-core==0.19.2"} <= set(pins["nemo"])
+    assert "megatron-bridge==0.3.1" in pins["nemo-0.3"] and "maxtext==0.2.5" in pins["maxtext"]
+
+
+def test_what_llmbx_needs_is_carried_or_known_to_be_there(gpu: Any) -> None:
+    """click and the like are the machine's; charts and environments are not made there."""
+    machine, unused = {"click", "pluggy", "psutil", "numpy", "jinja2"}, {"vl-convert-python", "uv"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {re.split(r"[<>=;]", requirement)[0].strip() for requirement in project["dependencies"]}
+    assert needed - machine - unused == {wheel.partition("==")[0] for wheel in gpu.wheelhouse.pins()["llmbx"]}

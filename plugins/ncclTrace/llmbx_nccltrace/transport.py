@@ -72,11 +72,15 @@ def _evidence(counts: LogCounts) -> list[str]:
 
 
 def warnings(counts: LogCounts, found: Transport | None) -> list[str]:
-    """Return warnings about the transport; a fallback to sockets, which NCCL does not report, comes first."""
+    """Return warnings about the transport; a fallback to sockets, which NCCL does not report, comes first.
+
+    On one node NCCL selects a network, too, but sends nothing through it.
+    """
     if found is None:
         return []
     problems = []
-    if found.verdict == "Socket":
+    unused = counts.nodes == 1 and not any(kind.startswith("NET/") for kind in counts.channels)
+    if found.verdict == "Socket" and not unused:
         problems.append(_sockets(counts))
     shared = counts.channels["SHM"]
     if shared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from llmbx_nccltrace.report import Report
 
 from .lines import coll, head
 
+ROOT = Path(__file__).parents[3]
 Read = Callable[..., Report]
 
 IB = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"
@@ -50,6 +52,18 @@ def test_verdicts(read: Read, verdict: str, lines: list[str]) -> None:
     assert report.transport.evidence
     assert report.transport.fallback == (verdict in ("Socket", "SHM"))
     assert any("fallback to sockets" in w for w in report.warnings) == (verdict == "Socket")
+
+
+def test_on_one_node_the_selected_network_is_not_used(read: Read) -> None:
+    """Kept of a real run with one rank of NCCL 2.28.9 on a machine without InfiniBand."""
+    (log,) = (ROOT / "benchmarks/gpu/results/2026-11-26").glob("nccl-*/nccl.log")
+    report = read(*log.read_text().splitlines())
+    assert report.transport is not None and report.transport.verdict == "Socket" and not report.warnings
+    lines = [
+        head() + "comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0",
+        head() + "Using network Socket",
+    ]
+    assert any("fallback to sockets" in warning for warning in read(coll(), *lines).warnings)
 
 
 def test_the_fallback_warning_has_host_and_reason(read: Read) -> None:
