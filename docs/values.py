@@ -6,8 +6,7 @@ import textwrap
 
 from fields import interface, records
 
-from llmbx.run.infrastructure import CONNECTING, ECHOES
-from llmbx.run.verdict import PRIORITY
+from llmbx.logs.timeline import CONNECTING
 
 KINDS = {
     "out_of_memory": "a GPU or the host ran out of memory; the run's status is `out_of_memory`",
@@ -25,11 +24,16 @@ KINDS = {
     "file_error": "a file or folder could not be created or read",
     "segfault": "a segmentation fault",
     "exception": "the last line of a traceback",
+    "nccl_misuse": "the program uses the communication library wrongly, such as two ranks on one GPU",
+    "container_error": "a container tool refused, or the container did not start",
+    "scheduler_error": "the scheduler refused the job or a step of it",
+    "usage_error": "the program does not know an option",
+    "shared_memory": "/dev/shm is too small",
     "killed": "SIGKILL without a known reason",
     "peer_lost": "a failure caused by the death of another rank",
     "rank_exit": "a rank exited with a nonzero exit code",
 }
-"""Kinds of event that explain a failure, by priority."""
+"""Kinds of event that explain a failure."""
 
 OTHERS = {
     "note": "printed to the user immediately",
@@ -51,6 +55,10 @@ OTHERS = {
     "node_fail": "a node failed",
     "cancelled": "the job was cancelled",
     "nccl_warning": "a warning of the communication library, never fatal",
+    "network_warning": "a fault of a port or link that the run may survive",
+    "gpu_warning": "a message of the driver about a GPU (Xid) that the run may survive",
+    "nccl_lagging": "a watchdog or a barrier names the ranks that the others wait for (`ranks`)",
+    "stopped": "the launcher or the scheduler ends the other ranks",
 }
 """Other kinds of event known to core."""
 
@@ -71,13 +79,15 @@ of published figures."""
 
 EVENTS = """### Kinds of event
 
-The `cause` of a failed run is the `fatal` event whose kind comes first in this list; kinds that are not listed come
-last. `llmbx.logs.signatures.Signatures` detects most of them in the log of any framework: pass every line to it, and
-yield what it returns."""
+The `cause` of a failed run is its earliest failure that is not an echo: in the order of the printed times, else of the
+lines, and never by kind. What a line is (a reason of its own, a lost contact, a watchdog, an end, a stop) is data in
+`llmbx.logs.signature_table`; events of other kinds are reasons if they are `fatal`. A failure that three or more
+training steps follow was survived. `Signatures` finds most failures in the log of any framework, under any label: pass
+every line to it, and yield what it returns."""
 
-RETRIED = """A failure is retried (`--retries`) if every fatal event is one of {connecting} before the first step, or a
-`gpu_error` that indicates broken hardware; {echoes} are consequences of another rank's failure and are ignored. Other
-kinds known to core:"""
+RETRIED = """A failure is retried (`--retries`) if its cause says so: broken hardware (ECC, NVLink, a fatal Xid, a
+port), a failed node, a container that did not start on its node, and {connecting} before the first step, whatever
+other ranks print about it. Other kinds known to core:"""
 
 
 SECTIONS = (
@@ -147,9 +157,9 @@ def values() -> str:
 
 
 def _kinds() -> str:
-    known = [f"- `{kind}`: {KINDS[kind]}" for kind in PRIORITY]
+    known = [f"- `{kind}`: {KINDS[kind]}" for kind in KINDS]
     beside = [f"- `{kind}`: {text}" for kind, text in OTHERS.items()]
-    retried = RETRIED.format(connecting=_names(CONNECTING), echoes=_names(ECHOES))
+    retried = RETRIED.format(connecting=_names(CONNECTING))
     return "\n".join(known) + "\n\n" + textwrap.fill(retried, 120) + "\n\n" + "\n".join(beside)
 
 

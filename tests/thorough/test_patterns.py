@@ -19,7 +19,7 @@ import pytest
 from llmbx.catalog.hardware import builtin
 from llmbx.entry.find_secrets import _Patterns
 from llmbx.entry.secrets import HARMLESS, SECRET
-from llmbx.logs.signatures import _TABLE
+from llmbx.logs.signature_table import EXPLAINED, patterns
 from llmbx.plugins.manager import load
 from llmbx_analysis.compare.differences import RULES
 from llmbx_nemo.grammar import facts, megatron, nemo2
@@ -46,7 +46,7 @@ class Found(NamedTuple):
 AT_RUN_TIME = {
     "core/llmbx/catalog/hardware.py", "plugins/verdict/llmbx_verdict/checks/hardware.py",
     "core/llmbx/run/infrastructure.py",
-    "core/llmbx/entry/find_secrets.py", "core/llmbx/secrets.py", "core/llmbx/logs/signatures.py",
+    "core/llmbx/entry/find_secrets.py", "core/llmbx/secrets.py", "core/llmbx/logs/signature_table.py",
     "plugins/nemo/llmbx_nemo/grammar/facts.py",
     "plugins/nemo/llmbx_nemo/grammar/fields.py", "plugins/analysis/llmbx_analysis/compare/differences.py",
     "plugins/profiling/llmbx_profiling/names.py", "plugins/slurm/llmbx_slurm/allocation.py",
@@ -57,7 +57,10 @@ AT_RUN_TIME = {
 
 def made() -> Iterator[tuple[str, str | bytes, bool]]:
     """The expressions that are not in one place of the source, and whether they are searched for."""
-    yield from (("signatures", pattern, True) for _, pattern in _TABLE)
+    yield from (
+        ("signatures", pattern, True)
+        for pattern in (*patterns(), *(each.pattern for pair in EXPLAINED for each in pair))
+    )
     yield from ((f"GPU type {gpu.name}", pattern, True) for gpu in builtin().values() for pattern in gpu.match)
     yield from (("secret names", pattern, True) for pattern in (SECRET, HARMLESS))
     secrets = _Patterns()

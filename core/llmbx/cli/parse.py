@@ -101,7 +101,7 @@ def _print(rows: Sequence[Row], format_: str, full_names: bool) -> None:
     elif rows:
         click.echo(table(rows, full_names), nl=False)
     for row in rows:
-        for line in (row.cause, *row.warnings) if format_ == "table" else ():
+        for line in (row.cause, row.unread, *row.warnings) if format_ == "table" else ():
             if line:
                 click.echo(f"llmbx: {row.experiment}: {line}", err=True)
 

@@ -12,6 +12,7 @@ from ..history import remeasure
 from ..history.refresh import current_status
 from ..logs.find import LogFile, sniff
 from ..logs.parser import LogFormat, LogParser
+from ..logs.plain import PlainParser
 from ..logs.unread import why
 from ..measure.figures import measure
 from ..model import Figures, Result, Step
@@ -132,7 +133,7 @@ def read(file: LogFile, formats: Sequence[LogFormat], plugins: Plugins) -> Readi
         format_ = _format(file, formats) if exists else None
         run_parser = _own_parser(run, plugins) if exists else None
         parser = run_parser or (format_.parser() if format_ else None)
-        log = _collect(parser, file, run) if parser else Log()
+        log = _collect(parser or PlainParser(), file, run) if exists else Log()
     except OSError as error:
         raise InfraError(f"{path}: cannot be read: {error.strerror}") from None
     if format_ is None and file.run_dir is None and not file.named and not path.name.startswith("log"):

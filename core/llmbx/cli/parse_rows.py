@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from ..logs.find import LogFile
 from ..logs.parser import LogFormat
-from ..model import Event, Figures, Step, Value
+from ..model import Figures, Step, Value
+from ..model.failure import Failure
 from ..model.result import CheckOutcome
 from ..run.checks import first, texts
-from ..run.verdict import failure
 from .parse_reading import Reading, read
 
 if TYPE_CHECKING:
@@ -31,8 +31,10 @@ class Row(Value, frozen=True):
     `status` is Success, or Failed with the reason; the reason is the number of iterations if the log ends before the
     window. `steady` has the figures over the steady state if the window is the recipe's. `step_time_interval_s` is the
     95 % confidence interval of the mean, which accounts for the correlation of consecutive steps; it is None unless
-    requested. `cause` is the line of the log that explains a failure. `unit` is that of times in tables. `checks` has
-    the checks that found something or were not possible, `notes` the warnings about the measured steps.
+    requested. `cause` is the line of the log that explains a failure, `failure` what is known about it, `unread`
+    why no step could be read. `unit` is that
+    of times in tables. `checks` has the checks that found something or were not possible, `notes` the warnings about
+    the measured steps.
     """
 
     path: str
@@ -44,6 +46,8 @@ class Row(Value, frozen=True):
     step_time_interval_s: tuple[float, float] | None = None
     attempts: int = 1
     cause: str | None = None
+    failure: Failure | None = None
+    unread: str | None = None
     unit: Literal["s", "ms"] = "s"
     checks: tuple[CheckOutcome, ...] = ()
     notes: tuple[str, ...] = ()
@@ -107,6 +111,7 @@ def _row(reading: Reading, window: str | None, intervals: bool) -> Row:
         out_of_order=reading.log.out_of_order is not None,
         attempts=reading.log.attempts,
         cause=cause,
+        failure=reading.log.failure_of_failed if cause is not None else None,
         unit=reading.format.unit if reading.format else "s",
         checks=checks,
         notes=(*figures.warnings, *reading.log.notes, *_unfinished(reading, status)),
@@ -123,13 +128,13 @@ def _verdict(reading: Reading, figures: Figures, checks: tuple[CheckOutcome, ...
     if the failure follows the last step, it is a finding of the checks.
     """
     log, invalid, late = reading.log, first(checks, "invalid"), first(checks, "failed")
+    cause = _cause(log.failure)
     if invalid is not None:
-        return f"Failed ({invalid.text})", _cause(log.events)
+        return f"Failed ({invalid.text})", cause
     if not figures.steps_measured:
-        return _unmeasured(reading.steps), _cause(log.events)
-    end, cause = reading.end, _cause(log.after)
-    if end is not None and cause is not None:
-        return f"Failed (ended with {end})", cause
+        return _unmeasured(reading.steps), _cause(log.failure_of_failed)
+    if reading.end is not None and cause is not None:
+        return f"Failed (ended with {reading.end})", cause
     return (LATE, late.text) if late is not None else (SUCCESS, None)
 
 
@@ -139,16 +144,15 @@ def _unmeasured(steps: Sequence[Step]) -> str:
     return f"Failed ({len(steps)} iterations)"
 
 
-def _cause(events: Sequence[Event]) -> str | None:
-    event = failure(events)
-    return event.text if event is not None else None
+def _cause(found: Failure | None) -> str | None:
+    return found.cause if found is not None else None
 
 
 def _unfinished(reading: Reading, status: str) -> list[str]:
     """The note that the log ends before the step that it announces, unless the status says so."""
     if reading.end is None or reading.log.steps[-1].total is None or status == f"Failed (ended with {reading.end})":
         return []
-    return [f"the log ends with {reading.end}: {_cause(reading.log.events) or 'the training failed, or goes on'}"]
+    return [f"the log ends with {reading.end}: {_cause(reading.log.failure) or 'the training failed, or goes on'}"]
 
 
 def _explained(row: Row, reading: Reading) -> Row:
@@ -156,7 +160,7 @@ def _explained(row: Row, reading: Reading) -> Row:
     if reading.is_running:
         return row.replace(status=f"Running ({len(reading.steps)} iterations)", cause=None)
     if reading.is_wrong_format if reading.steps else row.cause is None:
-        return row.replace(cause=reading.unread)
+        return row.replace(unread=reading.unread)
     return row
 
 

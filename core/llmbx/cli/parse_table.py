@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from ..measure.measures import FIELDS
 from ..model import Figures
+from ..model.failure import Failure
 from ..model.result import Window
 from .parse_rows import Row
 from .terminal import measure_text
@@ -28,6 +29,10 @@ STEADY = (
 """The members of a row's `steady`."""
 
 
+MOST_ECHOES = 20
+"""Maximum number of a row's `echoes`."""
+
+
 def as_json(row: Row) -> dict[str, Any]:
     """The row as a JSON object. Times in seconds, rates per second, `mfu` as a fraction; unknown values are None.
 
@@ -43,9 +48,24 @@ def as_json(row: Row) -> dict[str, Any]:
         **_figures(row.figures, row.step_time_interval_s),
         "attempts": row.attempts,
         "cause": row.cause,
+        **_failure(row.failure),
+        "unread": row.unread,
         "steady": {name: steady[name] for name in STEADY} if steady is not None else None,
         "checks": row.checks,
         "notes": row.notes,
+    }
+
+
+def _failure(found: Failure | None) -> dict[str, Any]:
+    """Who failed first, and what followed; `infrastructure` is whether to try elsewhere."""
+    return {
+        "cause_rank": found.rank if found else None,
+        "cause_ranks": found.ranks if found else (),
+        "cause_node": found.node if found else None,
+        "cause_time": found.time if found else None,
+        "doubt": found.doubt if found else None,
+        "infrastructure": found.infrastructure if found else None,
+        "echoes": found.echoes[:MOST_ECHOES] if found else (),
     }
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Say = Callable[[str], None]
 
-SCHEMA = 5
+SCHEMA = 6
 """Version of the tables; a file of another version is rebuilt."""
 
 LISTED_COLUMNS = (

@@ -1,26 +1,34 @@
-"""Recognize failures that look alike in all frameworks: memory, communication, network, files, signals, exceptions.
+"""Find failures in a stream of lines: by the table of signatures, and as tracebacks under any label.
 
-The kinds of event (all fatal except `nccl_warning`):
+The kinds of event (fatal, except the warnings, `stopped` and `nccl_lagging`):
 
 - `out_of_memory` (`where`: gpu or host), `killed` (SIGKILL without a stated reason), `segfault`, `gpu_error`
-- `nccl_error`, `nccl_warning`, `network_error` (adapter, socket, rendezvous), `peer_lost` (another rank died first)
+- `nccl_error`, `nccl_misuse`, `network_error` (adapter, socket, rendezvous), `peer_lost` (another rank died first)
 - `import_error`, `cache_missing` (offline, and not in the cache), `gated`, `disk_full`, `file_error`, `port_in_use`
+- `container_error`, `usage_error` (of the program's options), `shared_memory`
 - `exception` (the last line of a traceback), `interrupted` (KeyboardInterrupt), `rank_exit` (a rank's exit code)
-- `timeout`, `preempted`, `node_fail`, `cancelled`: reported by the scheduler
+- `timeout`, `preempted`, `node_fail`, `cancelled`: reported by the scheduler; `stopped`: other ranks are ended
+- `nccl_warning`, `network_warning`, `gpu_warning`; `nccl_lagging`: a watchdog names the ranks that others wait for
 
-The last line of a traceback is classified first, so that a CUDA out-of-memory exception is `out_of_memory`.
+`timeline` says which of them is the cause of a failure.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from itertools import islice
 
 from ..model import Event
-from .lines import split_label
+from .origin import Origin, origin, unwrapped, without_times
 from .printed import whole
+from .signature_table import Role, Signature, match, words
 
 MAX_EVENTS = 32
-"""Maximum number of events of one kind: a thousand ranks print the same failure a thousand times."""
+"""Maximum number of events with the same text but for numbers: a thousand ranks print the same failure."""
+
+MOST = 4096
+"""Maximum number of events."""
 
 MAX_TEXT = 500
 """Maximum length of an event's text, in characters."""
@@ -28,70 +36,56 @@ MAX_TEXT = 500
 FINISHED = "finished"
 """Kind of the event that marks the end of the training loop; later failures have the fact `after` = "finished"."""
 
-_TABLE: tuple[tuple[str, str], ...] = (
-    ("network_error", r"\bibv_\w+.{0,40}failed|NET/IB.{0,40}(?:[Gg]ot completion|error)|socketPollConnect|UCX +ERROR"),
-    ("network_error", r"exceeded error retry count"),
-    (
-        "network_error",
-        r"connectFullMesh failed|failed to connect to all addresses|DEADLINE_EXCEEDED: Barrier timed out",
-    ),
-    ("network_error", r"(?:OPAL|PMIX) ERROR|PMIX_ERR|client socket has (?:timed out|failed)"),
-    ("out_of_memory", r"(?i:\b(?:cuda|hip)\b.{0,30}out of memory)|Out of memory: Killed|: Out Of Memory\b"),
-    ("out_of_memory", r"EXHAUSTED: Out of memory|OutOfMemoryError|\boom[-_]kill|OOM Killed"),
-    ("out_of_memory", r"stepd\S{0,255}: error: .{0,300}[Ee]xceeded (?:job |step )?memory limit"),
-    ("out_of_memory", r"could not create a primitive"),  # oneDNN, when an allocation fails in it
-    ("out_of_memory", r"DefaultCPUAllocator: |\bMemoryError\b|std::bad_alloc|Cannot allocate memory"),
-    ("peer_lost", r"Connection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"),
-    ("nccl_error", r"nccl(?:System|Internal|UnhandledCuda)Error|ncclInvalid\w+|\bNCCL error|DistBackendError"),
-    ("nccl_error", r"NCCL communicator was aborted|[Ww]atchdog thread terminated with exception"),
-    ("nccl_error", r"Watchdog caught collective operation timeout|NCCL operations have failed or timed out"),
-    ("gated", r"GatedRepoError|\bgated repo|Access to model \S+ is restricted|401 Client Error.{0,500}huggingface"),
-    ("cache_missing", r"find them in the cached files|requested files in the disk cache|LocalEntryNotFoundError"),
-    ("cache_missing", r"Offline\w{1,40}IsEnabled|couldn't connect to 'https://huggingface"),
-    ("import_error", r"^(?:ImportError|ModuleNotFoundError): "),
-    ("gpu_error", r"\b(?:CUDA|HIP) error: |\bcudaError[A-Z]\w+|[Uu]ncorrectable ECC|NVRM: Xid"),
-    ("gpu_error", r"\bCUDA_ERROR_[A-Z]+|illegal memory access was encountered|Memory access fault by GPU"),
-    ("disk_full", r"No space left on device|[Dd]isk quota exceeded"),
-    ("port_in_use", r"Address already in use|EADDRINUSE"),
-    ("file_error", r"mkdir: cannot create directory|Read-only file system"),
-    ("segfault", r"Segmentation fault|\bSIGSEGV\b"),
-    ("segfault", r"Aborted \(core dumped\)|^Aborted$|: Aborted$|\bSIG(?:ABRT|BUS|ILL|FPE)\b|\bBus error\b"),
-    ("segfault", r"Fatal Python error: |^terminate called "),
-    ("timeout", r"DUE TO TIME LIMIT"),
-    ("preempted", r"DUE TO PREEMPTION"),
-    ("node_fail", r"DUE TO NODE FAIL|\bNODE_FAIL\b"),
-    ("cancelled", r"(?:STEP|JOB) \S+ (?:ON \S+ )?CANCELLED"),
-    ("killed", r"^Killed$|: Killed$|\d Killed(?:$|\s\s)|\bSIGKILL\b"),
-    ("rank_exit", r"\btasks? [\d,-]+: Exited with exit code|\(exitcode: -?\d+\) local_rank: \d+"),
-    ("nccl_warning", r"\bNCCL WARN\b"),
-)
+TRACEBACK = "Traceback (most recent call last)"
+
+_QUIET: tuple[Role, ...] = ("detail", "precursor", "stopped")
+"""Roles of the events that are not fatal; `cancelled` is, although the rank is only stopped."""
 
 _HOST = re.compile(
     r"DefaultCPUAllocator|create a primitive|\bMemoryError|bad_alloc|Cannot allocate"
     r"|(?i:oom[-_ ]kill)|: Out Of|Killed pro|stepd"
 )
-_RANK = re.compile(r"\b[Rr]ank[ :]+(\d+)\b|\btask (\d+):|\blocal_rank: (\d+)")
 _DEVICE = re.compile(r"\bhca (\w+)")
-_EXIT = re.compile(r"exit ?code:? (-?\d+)")
+_EXIT = re.compile(r"exit ?code\s*:? (-?\d+)")
 _LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: .*)?$")
+_EXCEPTION = re.compile(r"^(?P<type>(?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|Exit|Interrupt)): ")
 _HARMLESS = ("Exception ignored in", "--- Logging error ---")
 _IN_BETWEEN = ("During handling of the above", "The above exception was")
+_TEARDOWN = re.compile(r"in (?:_run_finalizers|_cleanup|__del__|_exit_function|_shutdown|_python_exit)\b|atexit")
+_LAGGING = re.compile(r"\[(\d{1,7}(?:, \d{1,7})*)\]|Rank (\d{1,7}) failed|/task:(\d{1,7})")
+_QUOTES = re.compile(r"printing \w{1,20} log file:?$")
+_REMOTE = ("Original ", "Remote ")
+_FIELD = re.compile(r"^\s*(host|rank|exitcode|traceback)\s+: (.*)$")
 _MAX_TRACEBACK = 4000
+_LONGEST_SUMMARY = 12
+
+
+class _Traceback:
+    """An open traceback: how many lines it has, and whether it comes from the end of the interpreter."""
+
+    def __init__(self, origin: Origin, harmless: bool) -> None:
+        self.origin, self.harmless = origin, harmless
+        self.lines = 0
 
 
 class Signatures:
     """Finds failures in a stream of clean lines. Use one object per log and feed it every line."""
 
     def __init__(self) -> None:
-        self._table = [(kind, re.compile(pattern)) for kind, pattern in _TABLE]
-        self._seen: dict[str, int] = {}
-        self._open: dict[str, int] = {}
+        self._seen: dict[tuple[str, str], int] = {}
+        self._made = 0
+        self._open: dict[str, _Traceback] = {}
+        self._harmless: set[str] = set()
+        self._detail: set[str] = set()
+        self._summary: dict[str, str] | None = None
+        self._quoting: str | None = None
         self._previous = ""
         self._finished = False
 
     def feed(self, line: str) -> list[Event]:
         """Return the events found in one line."""
-        found = self._look(line) if self._open or _may_matter(line) else []
+        busy = self._open or self._detail or self._summary is not None or self._quoting is not None
+        found = self._look(line) if busy or may_matter(line) else []
         self._previous = line
         return found
 
@@ -100,63 +94,150 @@ class Signatures:
         self._finished = True
 
     def _look(self, line: str) -> list[Event]:
-        label, rank, text = split_label(line)
-        if "Traceback (most recent call last)" in text:
-            if not any(sign in self._previous for sign in _HARMLESS):
-                self._open[label] = 0
-            return []
-        if label in self._open:
-            return self._traceback(label, rank, text)
-        kind = self._classify(text)
-        return self._event(kind, rank, text) if kind else []
+        line = unwrapped(line)
+        if TRACEBACK in line:
+            return self._begin(line)
+        if self._open and (label := self._label(line)) is not None:
+            return self._traceback(label, line)
+        here = origin(line)
+        if self._summary is not None:
+            return self._summarize(here)
+        if self._detail and (label := without_times(here.label)) in self._detail:
+            self._detail.discard(label)
+            return self._event(match(here.text) or _DETAIL, here)
+        return self._line(here)
 
-    def _traceback(self, label: str, rank: int | None, text: str) -> list[Event]:
-        self._open[label] += 1
+    def _line(self, here: Origin) -> list[Event]:
+        """The events of a line outside of tracebacks."""
+        if any(sign in here.text for sign in _HARMLESS):
+            self._harmless.add(without_times(here.label))
+            return []
+        if here.text.startswith("Last error:"):
+            self._detail.add(without_times(here.label))
+            return []
+        if here.text.startswith("Root Cause (first observed failure)"):
+            self._summary = {}
+            return []
+        if self._quoting is not None or _QUOTES.search(here.text):
+            return self._quote(here)
+        if signature := match(here.text):
+            return self._event(signature, here)
+        if raised := _EXCEPTION.match(here.text):
+            return self._event(_RAISED, here, exception=raised["type"])
+        return []
+
+    def _begin(self, line: str) -> list[Event]:
+        """Open a traceback: what stands before its first line is the label of its writer."""
+        head = line[: line.index(TRACEBACK)]
+        for word in _REMOTE:
+            head = head.removesuffix(word)
+        key = without_times(head)
+        harmless = key in self._harmless or any(sign in self._previous for sign in _HARMLESS)
+        self._harmless.discard(key)
+        self._open[key] = _Traceback(origin(line, head), harmless)
+        return []
+
+    def _label(self, line: str) -> str | None:
+        """The label of the open traceback that the line belongs to; the longest one."""
+        text = without_times(line[:300])
+        lengths = sorted({len(label) for label in self._open}, reverse=True)
+        return next((text[:length] for length in lengths if text[:length] in self._open), None)
+
+    def _traceback(self, label: str, line: str) -> list[Event]:
+        opened = self._open[label]
+        opened.lines += 1
+        text = self._text(label, line)
+        if text.startswith("+") or ((text[:1].isspace() or not text) and opened.lines < _MAX_TRACEBACK):
+            opened.harmless = opened.harmless or _TEARDOWN.search(text) is not None
+            return []
         last = _LAST.match(text)
-        if last is None and self._open[label] < _MAX_TRACEBACK and (text[:1].isspace() or not text):
-            return []
+        if last is None and label == "" and opened.lines < _MAX_TRACEBACK and origin(line).label:
+            return self._line(origin(line))  # a line of another writer, who has a label
         del self._open[label]
-        if last is None or text.startswith(_IN_BETWEEN):
+        if last is None or text.startswith(_IN_BETWEEN) or opened.harmless:
             return []
-        kind = "interrupted" if last["type"] == "KeyboardInterrupt" else self._classify(text) or "exception"
-        return self._event(kind, rank, text, exception=last["type"])
+        here = Origin(label, text, opened.origin.rank, opened.origin.node, opened.origin.time or origin(line).time)
+        if last["type"] in ("KeyboardInterrupt", "SystemExit"):
+            return self._event(_INTERRUPTED, here, exception=last["type"])
+        return self._event(match(text) or _RAISED, here, exception=last["type"])
 
-    def _classify(self, text: str) -> str | None:
-        return next((kind for kind, pattern in self._table if pattern.search(text)), None)
+    def _text(self, label: str, line: str) -> str:
+        """The line after its label, whose times may be longer or shorter than in the first line."""
+        if "\0" not in label:
+            return line[len(label) :]
+        rest = without_times(line)[len(label) :]
+        return line[len(line) - len(rest) :] if "\0" not in rest else rest
 
-    def _event(self, kind: str, rank: int | None, text: str, **facts: str | int | float) -> list[Event]:
-        self._seen[kind] = self._seen.get(kind, 0) + 1
-        if self._seen[kind] > MAX_EVENTS:
+    def _summarize(self, here: Origin) -> list[Event]:
+        """The event of torchrun's root cause, whose rank, host and exit code are on lines of their own."""
+        fields = self._summary or {}
+        if field := _FIELD.match(here.text):
+            fields[field[1]] = field[2].strip()
+        fields["#"] = fields.get("#", "") + "."
+        self._summary = fields
+        if not (here.text.startswith("=====") or len(fields["#"]) > _LONGEST_SUMMARY):
             return []
+        self._summary = None
+        rank = re.match(r"\d{1,7}", fields.get("rank", ""))
+        if rank is None:
+            return []
+        reason = fields.get("traceback", "")
+        text = f"exitcode: {fields.get('exitcode', 'unknown')}" + (f", {reason}" if reason.startswith("Signal") else "")
+        node = fields.get("host", "").partition(".")[0] or None
+        found = Origin("", text, whole(rank[0]), node)
+        return self._event(match(text) or _EXITED, found, root=1)
+
+    def _quote(self, here: Origin) -> list[Event]:
+        """Events of a tool that quotes the log of another one: the reason is the first line that is no information."""
+        if begins := _QUOTES.search(here.text):
+            self._quoting = here.text[: begins.start()]
+            return []
+        prefix = self._quoting or ""
+        quoted = here.text[len(prefix) :] if here.text.startswith(prefix) else ""
+        if not quoted.startswith("   "):
+            self._quoting = None
+            return self._line(here)
+        text = quoted.strip()
+        if text.startswith(("[INFO]", "[WARN]", "#")):
+            return []
+        self._quoting = None
+        signature = match(text)
+        kind = signature if signature is not None and signature.role == "cause" else _CONTAINER
+        return self._event(kind, dataclasses.replace(here, text=text), quoted=1)
+
+    def _event(self, signature: Signature, here: Origin, **facts: str | int | float) -> list[Event]:
+        kind, text = signature.kind, here.text.strip()
+        key = (kind, re.sub(r"\d+", "#", text[:80]))
+        self._seen[key] = self._seen.get(key, 0) + 1
+        if self._seen[key] > MAX_EVENTS or self._made >= MOST:
+            return []
+        self._made += 1
         if self._finished:
             facts["after"] = FINISHED
+        rank = here.rank
+        if kind == "nccl_lagging" and (named := _LAGGING.search(text)):
+            ranks = next(filter(None, named.groups())).split(", ")
+            rank = whole(ranks[0]) if len(ranks) == 1 else None
+            facts["ranks"] = ",".join(islice(ranks, MAX_EVENTS))
         facts |= _facts(kind, text)
-        fatal = kind != "nccl_warning"
-        return [Event(kind=kind, text=text.strip()[:MAX_TEXT], rank=_rank(rank, text), fatal=fatal, facts=facts)]
+        fatal = signature.role not in _QUIET or kind == "cancelled"
+        event = Event(
+            kind=kind, text=text[:MAX_TEXT], rank=rank, fatal=fatal and kind != "nccl_lagging", facts=facts,
+            node=here.node, time=here.time,
+        )  # fmt: skip
+        return [event]
 
 
-def _may_matter(line: str) -> bool:
-    # Called for every line of a log. A chain of `in` is faster than one regular expression; a few words cover the
-    # table, since most of the messages in it also contain "error".
-    return (
-        "rror" in line
-        or "emory" in line
-        or "illed" in line
-        or "illegal" in line
-        or "Traceback" in line
-        or "NCCL WARN" in line
-        or "imeout" in line
-        or "ERR" in line
-        or "SIG" in line
-        or "fault" in line
-        or "bort" in line
-        or "terminate" in line
-        or "Connection " in line
-        or "bad_alloc" in line
-        or "mkdir" in line
-        or "Xid" in line
-        or "exitcode" in line
-    )
+_RAISED = Signature("exception", "cause", re.compile(""))
+_INTERRUPTED = Signature("interrupted", "stopped", re.compile(""))
+_EXITED = Signature("rank_exit", "end", re.compile(""))
+_CONTAINER = Signature("container_error", "cause", re.compile(""))
+_DETAIL = Signature("nccl_warning", "detail", re.compile(""))
+
+
+def may_matter(line: str, words: tuple[str, ...] = words()) -> bool:
+    """Whether a signature may match the line, or a traceback or the like begin in it."""
+    return any(map(line.__contains__, words))
 
 
 def _facts(kind: str, text: str) -> dict[str, str | int | float]:
@@ -164,13 +245,6 @@ def _facts(kind: str, text: str) -> dict[str, str | int | float]:
         return {"where": "host" if _HOST.search(text) else "gpu"}
     if kind == "network_error" and (device := _DEVICE.search(text)):
         return {"device": device[1]}
-    if kind == "rank_exit" and (code := _EXIT.search(text)):
+    if kind in ("rank_exit", "segfault") and (code := _EXIT.search(text)):
         return {"exit_code": whole(code[1])}
     return {}
-
-
-def _rank(rank: int | None, text: str) -> int | None:
-    if rank is not None:
-        return rank
-    named = _RANK.search(text)
-    return whole(next(filter(None, named.groups()))) if named else None

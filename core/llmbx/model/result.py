@@ -210,6 +210,14 @@ class Result(Value, frozen=True):
     """Exit code of the job; 128 + N: ended by signal N."""
     cause: str | None = None
     """Why it failed, in one line."""
+    cause_rank: int | None = None
+    """The rank that failed first; None if in doubt."""
+    cause_ranks: tuple[int, ...] = ()
+    """All ranks that failed alike, or may have been the first."""
+    cause_node: str | None = None
+    """The node of the first failure."""
+    doubt: str | None = None
+    """Why the rank is not sure."""
     window: Window = Window()
     """The measured steps: `first`, `last`, `excluded`, `policy`."""
     steps_measured: int = 0

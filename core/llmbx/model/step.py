@@ -57,6 +57,10 @@ class Event(Value, frozen=True):
     """Whether it explains a failure."""
     facts: dict[str, str | int | float] = {}
     """Further values, by name."""
+    node: str | None = None
+    """Node that it names or comes from, if known."""
+    time: str | None = None
+    """When it happened, as the line states it: `2026-03-04T08:10:08`, or `03-04T08:10:08` without a year."""
 
 
 class Prints(Value, frozen=True):

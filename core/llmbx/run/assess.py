@@ -110,7 +110,8 @@ def _judge_end(run: Run, plugins: Plugins, status: JobStatus, reading: Reading) 
     """How the run ended, by its job and its log."""
     log, spec = reading.log, run.record.spec
     refusal = next(iter(start_refusals(run, plugins) if not log.steps else ()), None)
-    verdict = judge(spec, status, log.steps, log.events, last_line(run.log_file), refusal, reading.first)
+    last = last_line(run.log_file)
+    verdict = judge(spec, status, log.steps, log.events, last, refusal, reading.first, log.later)
     return verdict if log.out_of_order else _require_steps(verdict, reading.figures, spec)
 
 

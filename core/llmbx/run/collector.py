@@ -12,8 +12,10 @@ from ..logs.lines import line_number
 from ..logs.order import Attempt, Fall, Place, misplaced
 from ..logs.parser import Record
 from ..logs.restarts import FELL_TO, RESTARTED
+from ..logs.timeline import failure
 from ..model import Event, Step, Value
 from ..model.evidence import MEASURE, Conflict, Damage
+from ..model.failure import Failure
 from ..run_files import RunFile
 
 T = TypeVar("T")
@@ -30,6 +32,8 @@ class Log(Value, frozen=True):
     `conflicts` has the numbers of steps that the log has twice, with another time or loss. `damage` is what could not
     be read as it is; `notes` has a line for each fault of a measure or of a source.
 
+    `later` is the number of steps after each event: what training steps follow, the training survived.
+
     `out_of_order` names the first two lines of steps that are out of order. Such a log is one attempt, whose steps have
     their numbers only, so that nothing is measured from them.
     """
@@ -39,10 +43,21 @@ class Log(Value, frozen=True):
     attempts: int = 1
     earlier: list[Event] = []
     after: list[Event] = []
+    later: list[int] = []
     conflicts: list[Conflict] = []
     out_of_order: str | None = None
     damage: Damage = Damage()
     notes: tuple[str, ...] = ()
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first failure that the log tells of; None if it tells of none that the training did not survive."""
+        return failure(self.events, self.later, bool(self.steps))
+
+    @property
+    def failure_of_failed(self) -> Failure | None:
+        """The same for a run that is known to have failed."""
+        return failure(self.events, self.later, bool(self.steps), failed=True)
 
 
 class Collector:
@@ -60,6 +75,7 @@ class Collector:
         self._conflicts: list[Conflict] = []
         self._attempt = 0
         self._before = 0
+        self._steps_before: list[int] = []
         self._attempts = [Attempt(by_number=False, steps=[])]
 
     def numbered(self, lines: Iterable[T]) -> Iterator[T]:
@@ -82,6 +98,7 @@ class Collector:
         if event.kind == RESTARTED:
             self._begin(self._attempt + 1, by_number=FELL_TO in event.facts)
         self._events.append(event)
+        self._steps_before.append(len(self._steps))
 
     def _add_step(self, record: Step, ordered: bool) -> None:
         number, attempt = record.number, record.attempt
@@ -104,7 +121,7 @@ class Collector:
         self._attempts.append(Attempt(by_number, steps=[]))
         self._earlier += self._events
         self._events, self._steps, self._attempt = [], {}, attempt
-        self._conflicts, self._before = [], 0
+        self._conflicts, self._before, self._steps_before = [], 0, []
 
     def log(self) -> Log:
         """Return the log collected so far. Raises `OSError` if lines are to be named and their file is gone."""
@@ -117,6 +134,7 @@ class Collector:
             attempts=self._attempt + 1,
             earlier=[*self._earlier],
             after=self._events[self._before :],
+            later=[len(self._steps) - before for before in self._steps_before],
             conflicts=[*self._conflicts],
         )
 

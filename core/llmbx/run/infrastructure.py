@@ -1,9 +1,10 @@
 """Tell infrastructure failures, which are worth a retry, from application failures.
 
-Infrastructure failures are: a node that failed or did not pass the checks before the start, a preempted job, a network
-or NCCL that could not be initialized before the first step, a GPU with uncorrectable memory errors, a container that
-did not start. Everything else in the log (an exception, out of memory, a missing file) is an application failure, and
-so is a failure that could be either.
+Infrastructure failures are: a node that failed or did not pass the checks before the start, a preempted job, a
+container that did not start on its node, and what the first failure of the log says (`timeline`): a broken GPU or link
+whatever the other ranks print about it, a network or NCCL that could not be initialized before the first step.
+Everything else (an exception, out of memory, a missing file, a refused image) is an application failure, and so is what
+could be either.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..logs.lines import last_lines, split_label
-from ..model import Event, JobStatus, Result
+from ..logs.timeline import refused_by_all
+from ..model import JobStatus, Result
 from ..model.launch import PREFLIGHT
 from ..run_files import RunFolder
 from .collector import Log
@@ -21,17 +23,11 @@ from .collector import Log
 LOST = ("node_fail", "preempted")
 """Statuses with which the scheduler reports an infrastructure failure."""
 
-CONNECTING = ("network_error", "nccl_error", "port_in_use")
-"""Events that are infrastructure failures before the first step; later, another rank's death looks the same."""
-
-ECHOES = ("peer_lost", "rank_exit", "interrupted", "cancelled")
-"""Events that are consequences of another rank's failure."""
+UNSPECIFIC = ("rank_exit", "stopped", "interrupted", "cancelled", "peer_lost")
+"""Kinds of failure of which the message of a container tool may say more."""
 
 TAIL = 256 * 1024
 """Bytes at the end of each log that are searched for container errors."""
-
-_MISUSE = re.compile(r"ncclInvalid(?:Argument|Usage)|ncclUnhandledCudaError")
-_BROKEN_GPU = re.compile(r"[Uu]ncorrectable ECC|fallen off the bus")
 
 
 def infrastructure_cause(status: JobStatus, result: Result, log: Log, refusals: Iterable[str]) -> str | None:
@@ -48,23 +44,11 @@ def infrastructure_cause(status: JobStatus, result: Result, log: Log, refusals: 
         return result.cause
     if status.verdict is not None or result.status != "failed" or status.state == "lost":
         return None
-    fatal = [event for event in log.events if event.fatal and event.kind not in ECHOES]
-    if fatal:
-        return _of_events(fatal, bool(log.steps))
+    found = log.failure_of_failed
+    if found is not None and found.kind not in UNSPECIFIC:
+        return found.cause[:200] if found.infrastructure else None
     refused = next(iter(refusals), None) if not log.steps else None
-    return f"a container did not start: {refused[:200]}" if refused else None
-
-
-def _of_events(fatal: list[Event], stepped: bool) -> str | None:
-    if all(_infrastructure(event, stepped) for event in fatal):
-        return fatal[0].text[:200]
-    return None
-
-
-def _infrastructure(event: Event, stepped: bool) -> bool:
-    if event.kind == "gpu_error":
-        return bool(_BROKEN_GPU.search(event.text))
-    return event.kind in CONNECTING and not stepped and not _MISUSE.search(event.text)
+    return f"a container did not start: {refused[:200]}" if refused and not refused_by_all(refused) else None
 
 
 def refusals(pattern: str, run_dir: Path) -> list[str]:

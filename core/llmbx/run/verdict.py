@@ -5,28 +5,27 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
+from ..logs.timeline import failure
 from ..measure.training import broken
 from ..model import Event, JobStatus, RunSpec, Step, Value
+from ..model.failure import Failure
 from ..model.launch import PREFLIGHT
 from ..model.result import Status
-
-PRIORITY = (
-    "out_of_memory", "nan", "entry", "config_error", "disk_full", "gated", "cache_missing", "import_error",
-    "network_error", "nccl_error", "gpu_error", "port_in_use", "file_error", "segfault", "exception", "killed",
-    "peer_lost", "rank_exit",
-)  # fmt: skip
-"""Kinds of fatal events; the first one in this list that is in the log is the cause of a failure."""
 
 STOPPED = ("cancelled", "timeout", "stalled", "not_started", "preempted", "node_fail", "broken_off")
 """Verdicts whose reason does not come from the log; what ranks print while they are being stopped is not the cause."""
 
 
 class Verdict(Value, frozen=True):
-    """Status, whether the measured data is valid, and the cause in one line (None for a success)."""
+    """Status, whether the measured data is valid, and the cause in one line (None for a success).
+
+    `failure` is set if the cause is that of the log.
+    """
 
     status: Status
     data_valid: bool
     cause: str | None = None
+    failure: Failure | None = None
 
 
 def judge(
@@ -37,8 +36,11 @@ def judge(
     last_line: str | None = None,
     refusal: str | None = None,
     first: int | None = None,
+    later: Sequence[int] = (),
 ) -> Verdict:
     """Return the verdict on an ended run. `first` is the number of the framework's first step, if known.
+
+    `later` is the number of steps after each event (see `timeline.failure`).
 
     If nothing else explains a failure, the cause quotes `refusal`, the container tool's message that a rank did not
     start, else the `last_line` of the log.
@@ -46,12 +48,15 @@ def judge(
     A run is completed if the process succeeded, the last expected step was seen, and every loss is finite. A run with
     complete data whose teardown failed is `data_valid`, with its exit code and cause.
     """
-    diverged = broken(steps)
+    diverged, found = broken(steps), failure(events, later, bool(steps), failed=True)
     whole = reached_end(spec, steps, first) and diverged is None
+    status = _status(job, found)
     if diverged is not None:
-        return Verdict(status=_status(job, events, "failed"), data_valid=False, cause=diverged)
+        return Verdict(status=status, data_valid=False, cause=diverged)
     if job.verdict is not None:
-        return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=_known_cause(job, events))
+        if job.verdict in STOPPED and job.reason:
+            return Verdict(status=status, data_valid=whole, cause=job.reason)
+        return Verdict(status=status, data_valid=whole, cause=_line(found, job) or job.reason or None, failure=found)
     if job.phase == PREFLIGHT:
         return Verdict(status="failed", data_valid=False, cause=job.reason or "a node failed its check")
     if job.state == "lost":
@@ -62,10 +67,10 @@ def judge(
         return Verdict(status="completed", data_valid=True)
     if job.exit_code == 0:
         return Verdict(status="failed", data_valid=False, cause=_short(spec, steps))
-    cause = _cause(job, events) or _exit(job, _quote(spec, last_line, None if steps else refusal))
+    cause = _line(found, job) or _exit(job, _quote(spec, last_line, None if steps else refusal))
     if whole:
         cause = f"after the last step: {cause}"
-    return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=cause)
+    return Verdict(status=status, data_valid=whole, cause=cause, failure=found)
 
 
 def reached_end(spec: RunSpec, steps: Sequence[Step], first: int | None = None) -> bool:
@@ -85,45 +90,21 @@ def reached_end(spec: RunSpec, steps: Sequence[Step], first: int | None = None) 
     return last.number >= (spec.steps - 1 if last.total is None else max(last.total, spec.steps - 1))
 
 
-def _status(job: JobStatus, events: Sequence[Event], otherwise: Status) -> Status:
+def _status(job: JobStatus, found: Failure | None) -> Status:
     if job.verdict in ("timeout", "node_fail", "preempted", "out_of_memory", "cancelled"):
         return job.verdict  # type: ignore[return-value]
-    if any(event.kind == "out_of_memory" for event in events):
-        return "out_of_memory"
-    return otherwise
+    return "out_of_memory" if found is not None and found.kind == "out_of_memory" else "failed"
 
 
-def _known_cause(job: JobStatus, events: Sequence[Event]) -> str | None:
-    """Return the cause of a run that was stopped from outside: the reason of launcher or llmbx, else the log's."""
-    if job.verdict in STOPPED and job.reason:
-        return job.reason
-    return _cause(job, events) or job.reason or None
-
-
-def failure(events: Sequence[Event]) -> Event | None:
-    """The event that explains a failure; None if no event is fatal."""
-    fatal = [event for event in events if event.fatal]
-    return min(fatal, key=lambda event: _place(event.kind), default=None)
-
-
-def _cause(job: JobStatus, events: Sequence[Event]) -> str | None:
-    best = failure(events)
-    if best is None:
+def _line(found: Failure | None, job: JobStatus) -> str | None:
+    """The cause with who failed, as far as is known; None without a failure in the log."""
+    if found is None:
         return None
-    if best.kind == "killed" and job.verdict == "out_of_memory" and job.reason:
+    if found.kind == "killed" and job.verdict == "out_of_memory" and job.reason:
         return f"rank {job.rank}: {job.reason}" if job.rank is not None else job.reason  # the log has no cause
-    return _line(best, job)
-
-
-def _place(kind: str) -> int:
-    return PRIORITY.index(kind) if kind in PRIORITY else len(PRIORITY)
-
-
-def _line(event: Event, job: JobStatus) -> str:
-    rank = event.rank if event.rank is not None else job.rank
-    text = event.text.strip()
-    text = text if len(text) <= 300 else text[:297] + "…"
-    return f"rank {rank}: {text}" if rank is not None else text
+    text = found.cause if len(found.cause) <= 300 else found.cause[:297] + "…"
+    who = found.who or (f"rank {job.rank}" if job.rank is not None and not found.ranks else None)
+    return f"{who}: {text}" if who else text
 
 
 def _quote(spec: RunSpec, last_line: str | None, refusal: str | None) -> str | None:

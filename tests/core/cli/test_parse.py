@@ -167,7 +167,7 @@ def test_files_without_a_format(tmp_path: Path) -> None:
     ]
     (named,) = rows(tmp_path / "named.txt")
     assert named["status"] == "Failed (0 iterations)"
-    assert named["cause"] == "no log format recognizes a line of the file (known: toy, toy-ms)"
+    assert named["unread"] == "no log format recognizes a line of the file (known: toy, toy-ms)"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_files_without_a_format(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text_of_a_log_has_its_reason(tmp_path: Path, name: str, content: bytes, cause: str) -> None:
     (tmp_path / name).write_bytes(content)
     (row,) = rows(tmp_path / name)
-    assert row["cause"] is not None and row["cause"].removesuffix(str(tmp_path / name)) == cause
+    assert row["unread"] is not None and row["unread"].removesuffix(str(tmp_path / name)) == cause
 
 
 def test_a_log_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

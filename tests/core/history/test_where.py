@@ -260,6 +260,6 @@ def test_every_member_of_a_result_that_is_one_value_is_a_column() -> None:
 
     result = Result(run_id="x", status="failed", data_valid=False, workload=WorkloadFacts(parallelism=Parallelism()))
     several = {"schema_version", "versions", "warnings", "not_comparable_because", "phase_step_time_s",
-               "window.excluded", "checks", "profilers", "digest"}  # fmt: skip
+               "window.excluded", "checks", "profilers", "digest", "cause_ranks"}  # fmt: skip
     several |= {f"expected.{name}.level" for name in ("step_time_s", "tokens_per_s_per_gpu", "memory_gb")}
     assert set(leaves(result)) - several <= set(COLUMNS)

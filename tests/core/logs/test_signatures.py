@@ -34,7 +34,7 @@ def read(*lines: str) -> list[Event]:
         ("srun: error: n001: task 7: Killed", "killed", 7, {}),
         ("traceback : Signal 9 (SIGKILL) received by PID 4711", "killed", None, {}),
         ("srun: error: n001: task 7: Exited with exit code 1", "rank_exit", 7, {"exit_code": 1}),
-        ("E1121 api.py:882] failed (exitcode: -6) local_rank: 2 (pid: 4711) of binary: python", "rank_exit", 2, {"exit_code": -6}),
+        ("E1121 api.py:882] failed (exitcode: -6) local_rank: 2 (pid: 4711) of binary: python", "rank_exit", None, {"exit_code": -6}),
         ("n1:12:34 [0] misc/socket.cc:9 NCCL WARN socketPollConnect: connect to 10.0.0.1<1> timed out", "network_error", None, {}),
         ("n1: NCCL WARN NET/IB: Got completion from peer 10.0.0.2 with status=12 opcode=0 vendor err 129 hca mlx5_15",
          "network_error", None, {"device": "mlx5_15"}),

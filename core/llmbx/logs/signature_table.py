@@ -1,0 +1,238 @@
+"""The failures that look alike in all frameworks, as data: what a line says, and what it means for the run.
+
+The first signature that matches a line is that of the line. Sources: the messages of PyTorch (c10d, ProcessGroupNCCL,
+elastic), NCCL, JAX, CUDA, the Linux kernel (Xid: NVIDIA's catalog of Xid errors), and of
+schedulers and container tools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["cause", "precursor", "contact", "watchdog", "end", "scheduler", "stopped", "detail"]
+"""What a line is in the story of a failure.
+
+- `cause`: a failure with a reason of its own.
+- `precursor`: a fault of the hardware that the run may survive; if the run then fails without a cause, it is the cause.
+- `contact`: a rank lost another one. It is an echo of the other's failure; without one, the network is the cause.
+- `watchdog`: a rank waited too long for others, or was aborted because of it. Never the cause if there is another.
+- `end`: a rank ended, by an exit code or a signal. It is the cause if nothing else of this rank comes before.
+- `scheduler`: the scheduler ended the job, and says why.
+- `stopped`: the launcher or the scheduler stops the other ranks. Always an echo.
+- `detail`: belongs to another line, and says more than that.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A kind of event, and the pattern of its lines.
+
+    `elsewhere` is whether a retry on other nodes makes sense: None if that depends on when it happens.
+    """
+
+    kind: str
+    role: Role
+    pattern: re.Pattern[str]
+    elsewhere: bool | None = False
+
+
+def _signature(kind: str, role: Role, pattern: str, elsewhere: bool | None = False) -> Signature:
+    return Signature(kind, role, re.compile(pattern), elsewhere)
+
+
+FATAL_XIDS = "48|61|62|63|64|74|79|92|94|95|110|119|120|121|136|140|143|155|156|158"
+
+TABLE: tuple[Signature, ...] = (
+    _signature("segfault", "end", r"^terminate called after throwing an instance of 'c10::|^\s*what\(\):  \[PG"),
+    _signature("gpu_error", "cause", r"watchdog thread terminated with exception: CUDA error"),
+    _signature(
+        "segfault", "cause", r"^[\w./()-]{0,20}malloc\(\): |double free or corruption|free\(\): invalid|corrupted size"
+    ),
+    _signature("exception", "cause", r"^F\d{4,8} .{0,80}\] Check failed"),
+    # hardware
+    _signature("gpu_error", "cause", rf"NVRM: Xid \([^)]{{1,80}}\): (?:{FATAL_XIDS})\b|[Ff]allen off the bus", True),
+    _signature("gpu_error", "cause", r"[Uu]ncorrectable (?:ECC|NVLink)|ECC error encountered|NVLink error", True),
+    _signature(
+        "gpu_error",
+        "cause",
+        r"\bSXid\b.{0,40}(?:[Ff]atal|2[0-9]{4})|GPU is lost|[Ee]rror 802\b|not yet initialized",
+        True,
+    ),
+    _signature("gpu_warning", "precursor", r"NVRM: Xid"),
+    _signature(
+        "network_warning", "precursor", r"async event: .{0,60}(?:error|fatal|down)|\bport error\b|link down", True
+    ),
+    # memory
+    _signature("out_of_memory", "cause", r"\boom[-_]kill|OOM Killed|Out of memory: Killed|: Out Of Memory\b"),
+    _signature("out_of_memory", "cause", r"stepd\S{0,255}: error: .{0,300}[Ee]xceeded (?:job |step )?memory limit"),
+    _signature(
+        "out_of_memory",
+        "cause",
+        r"\b(?:[Cc][Uu][Dd][Aa]|[Hh][Ii][Pp])\b.{0,30}[Oo]ut of memory|CUBLAS_STATUS_ALLOC_FAILED",
+    ),
+    _signature("out_of_memory", "cause", r"EXHAUSTED: Out of memory|OutOfMemoryError"),
+    _signature("out_of_memory", "cause", r"could not create a primitive"),  # oneDNN, when an allocation fails in it
+    # what a rank prints if it is stopped, or waits for another one; before the signatures whose words it quotes
+    _signature("nccl_error", "watchdog", r"Watchdog caught collective operation timeout|failure detected by watchdog"),
+    _signature("nccl_error", "watchdog", r"NCCL operations have failed or timed out|Timeout at NCCL work"),
+    _signature("nccl_error", "watchdog", r"NCCL communicator was aborted|[Ww]atchdog thread terminated with exception"),
+    _signature("nccl_lagging", "watchdog", r"\[\d{1,7}\] finished collective #\d+, but didn't join collective"),
+    _signature(
+        "nccl_lagging", "watchdog", r"\[\d{1,7}(?:, \d{1,7}){0,4000}\] (?:joined but didn't finish|didn't join) coll"
+    ),
+    _signature("nccl_lagging", "watchdog", r"Rank \d{1,7} failed to pass monitoredBarrier"),
+    _signature("nccl_lagging", "watchdog", r"(?:unhealthy|heartbeat|did not reach|timed out).{0,300}/task:\d{1,7}"),
+    _signature("nccl_lagging", "watchdog", r"^\s*/job:\S{1,80}/task:\d{1,7}"),
+    _signature("stopped", "stopped", r"ChildFailedError|SignalException|SIGTERMException|got signal: (?:2|15)\b"),
+    _signature(
+        "peer_lost", "contact", r"recvValue failed|sendBytes failed|TCPStore.{0,200}(?:reset|[Bb]roken pipe|shut down)"
+    ),
+    _signature(
+        "peer_lost", "contact", r"should dump\W{1,3}flag on TCPStore|another task died|stopped sending heartbeats"
+    ),
+    _signature(
+        "peer_lost", "contact", r"remote process exited or there was a network error|JAX distributed service detected"
+    ),
+    _signature("peer_lost", "contact", r"[Cc]onnection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"),
+    _signature("peer_lost", "contact", r"^(?:ConnectionResetError|BrokenPipeError|ConnectionAbortedError|EOFError)\b"),
+    # network
+    _signature("network_error", "cause", r"Error configuring interconnect|Task launch for \S+ failed on node", True),
+    _signature("network_error", "contact", r"\bibv_\w+.{0,40}failed|NET/IB.{0,40}(?:[Gg]ot completion|error)", None),
+    _signature("network_error", "contact", r"socketPollConnect|Connect to \S+ failed|UCX +ERROR", None),
+    _signature("network_error", "contact", r"exceeded error retry count|IBV_WC_\w{1,40}_ERR", None),
+    _signature("network_error", "contact", r"connectFullMesh failed|failed to connect to all addresses", None),
+    _signature("network_error", "contact", r"DEADLINE_EXCEEDED: Barrier timed out", None),
+    _signature(
+        "network_error", "contact", r"client socket has (?:timed out|failed)|DistNetworkError|DistStoreError", None
+    ),
+    _signature("network_error", "contact", r"(?:OPAL|PMIX) ERROR|PMIX_ERR", None),
+    # NCCL and CUDA
+    _signature(
+        "nccl_misuse", "cause", r"Duplicate GPU detected|ncclInvalid(?:Argument|Usage)|invalid usage \(run with"
+    ),
+    _signature("nccl_error", "cause", r"nccl(?:System|Internal|UnhandledCuda)Error|\bNCCL error|NCCL operation", None),
+    _signature("nccl_error", "cause", r"DistBackendError|ncclInvalid\w+", None),
+    # files, packages, accounts; before what the host's memory prints, since the errors of files name it too
+    _signature("disk_full", "cause", r"No space left on device|[Dd]isk quota exceeded|Errno 122\b"),
+    _signature("gated", "cause", r"GatedRepoError|\bgated repo|Access to model \S+ is restricted"),
+    _signature("gated", "cause", r"40[13] Client Error|RepositoryNotFoundError"),
+    _signature("cache_missing", "cause", r"find them in the cached files|requested files in the disk cache"),
+    _signature("cache_missing", "cause", r"LocalEntryNotFoundError|Offline\w{1,40}IsEnabled"),
+    _signature("cache_missing", "cause", r"couldn't connect to 'https://huggingface"),
+    _signature("import_error", "cause", r"^(?:ImportError|ModuleNotFoundError): |undefined symbol: "),
+    _signature("port_in_use", "cause", r"Address already in use|EADDRINUSE", None),
+    _signature("file_error", "cause", r"mkdir: cannot create directory|Read-only file system"),
+    # how a container failed; what a tool quotes of another one's log says why (see `signatures`)
+    _signature("container_error", "cause", r"Error response from daemon: |^FATAL: {1,4}\S|OCI runtime \w+ failed"),
+    _signature(
+        "container_error", "cause", r"ErrImagePull|ImagePullBackOff|[Ff]ailed to pull image|[Ee]xec format error"
+    ),
+    _signature(
+        "scheduler_error", "cause", r"error: (?:Unable to (?:create step|allocate)|Batch job submission failed)"
+    ),
+    _signature("scheduler_error", "cause", r"[Ii]nvalid generic resource|error: couldn't chdir"),
+    _signature("network_error", "cause", r"timeout waiting for task launch", None),
+    _signature(
+        "file_error", "cause", r": command not found$|can't open file '|execve\(\): |has detected the following error"
+    ),
+    _signature("out_of_memory", "cause", r"\bOOMKilled\b"),
+    _signature(
+        "node_fail",
+        "scheduler",
+        r"\bNodeNotReady\b|[Nn]ode \S{1,80} (?:is )?not ready|low on resource|\bEvicted\b",
+        True,
+    ),
+    _signature("preempted", "scheduler", r"[Ss]pot.{0,60}[Ii]nterruption|instance-action.{0,40}terminate", True),
+    _signature("container_error", "cause", r"nvidia-container-cli: .{0,200}error|401 Unauthorized"),
+    _signature(
+        "container_error", "cause", r"failed to import \w+ image|couldn't start container|container start failed"
+    ),
+    _signature(
+        "usage_error", "cause", r"^[\w./-]{1,100}: error: (?:unrecognized arguments|the following arguments|argument )"
+    ),
+    _signature(
+        "out_of_memory", "cause", r"DefaultCPUAllocator: |\bMemoryError\b|std::bad_alloc|Cannot allocate memory"
+    ),
+    _signature("shared_memory", "cause", r"insufficient shared memory|out of shared memory"),
+    _signature("gpu_error", "cause", r"\b(?:CUDA|HIP) error: |\bcudaError[A-Z]\w+|\bCUDA_ERROR_[A-Z]+"),
+    _signature("gpu_error", "cause", r"illegal memory access was encountered|Memory access fault by GPU"),
+    _signature("gpu_error", "cause", r"cudaGetDeviceCount|No CUDA GPUs are available|driver/library version mismatch"),
+    # the scheduler
+    _signature("timeout", "scheduler", r"DUE TO TIME LIMIT"),
+    _signature("preempted", "scheduler", r"DUE TO PREEMPTION", True),
+    _signature("node_fail", "scheduler", r"DUE TO NODE FAIL|\bNODE_FAIL\b|\bNode failure on \S+", True),
+    _signature("cancelled", "stopped", r"(?:STEP|JOB) \S+ (?:ON \S+ )?CANCELLED"),
+    _signature(
+        "stopped", "stopped", r"tasks? [\d,-]+: Terminated|Terminating StepId|Job step aborted|closing signal SIG"
+    ),
+    # how a rank ended
+    _signature("killed", "end", r"^Killed$|: Killed$|\d Killed(?:$|\s\s)|\bSIGKILL\b"),
+    _signature("segfault", "end", r"Segmentation fault|\bSIGSEGV\b|exitcode\s*: -11\b"),
+    _signature(
+        "segfault", "end", r"Aborted \(core dumped\)|^Aborted$|: Aborted$|\bSIG(?:ABRT|BUS|ILL|FPE)\b|\bBus error\b"
+    ),
+    _signature("segfault", "end", r"Fatal Python error: |^terminate called "),
+    _signature("rank_exit", "end", r"\btasks? [\d,-]+: Exited with exit code|\(exitcode: -?\d+\) local_rank: \d+"),
+    _signature("killed", "end", r"process rank \d{1,7} with PID \d+ on node \S+ exited on signal 9|return code = -9\b"),
+    _signature(
+        "rank_exit", "end", r"process rank \d{1,7} with PID \d+ on node \S+ exited on signal|return code = -11\b"
+    ),
+    _signature(
+        "rank_exit",
+        "end",
+        r"exits with return code = -?\d+|Process name: \[\[\d+,\d+\],\d+\]|MPI_ABORT was invoked on rank",
+    ),
+    _signature("rank_exit", "end", r"RANK \d{1,7} PID \d+ RUNNING AT \S+|BAD TERMINATION"),
+    _signature("rank_exit", "end", r"^\s*exitcode\s+: -?\d+"),
+    _signature("nccl_warning", "detail", r"\bNCCL WARN\b"),
+)
+
+EXPLAINED: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
+    (re.compile(line), re.compile(reason))
+    for line, reason in (
+        (r"unexpected pos \d|inline_container|PytorchStreamWriter", r"No space left|[Dd]isk quota"),
+        (r"unknown error|unspecified launch failure|illegal memory access|CUDA error: ", r"Xid|fallen off|ECC|NVLink"),
+        (r"^Killed$|: Killed$|\d Killed|SIGKILL|killed by signal|[Hh]eartbeat|task died", r"oom[-_]kill|OOM|Out [Oo]f"),
+        (r"nccl\w{1,40}Error|NCCL error|NCCL operation", r"out of memory|Duplicate GPU"),
+        (r"bus error|Bus error", r"shared memory"),
+    )
+)
+"""Lines (left) that are the echo of a line that states the reason (right), even if they come before it."""
+
+
+def words() -> tuple[str, ...]:
+    """A few words of which every line that a signature matches has one: the quick filter of the table."""
+    return _WORDS
+
+
+_WORDS = (
+    "rror", "emory", "illed", "Traceback", "NCCL", "imeout", "ERR", "SIG", "ault", "bort", "erminat", "onnect",
+    "bad_alloc", "mkdir", "Xid", "xit", "CANCELLED", "DUE TO", "NODE_FAIL", "ailed", "ailure", "uncorrect",
+    "Uncorrect", "fallen off", "Fallen off", "oom", "OOM", "Out Of", "No space", "quota", "already in use",
+    "Read-only", "Offline", "gated", "restricted", "cached files", "disk cache", "async event", "link down", "ibv_",
+    "IBV_", "retry count", "Uncaught", "socket", "task died", "remote process", "TCPStore", "closing signal",
+    "Job step", "Duplicate GPU", "undefined symbol", "ncclInvalid", "invalid usage", "EADDRINUSE", "EXHAUSTED",
+    "could not create", "401 Unauthorized", "container", "unexpected pos", "No CUDA", "cudaGet", "mismatch", "CUDA_",
+    "collective", "limit", "KeyboardInterrupt", "core dumped", "Exception", "host ", "rank  ", "recvValue",
+    "sendBytes", "UCX", "PMIX", "OPAL", "Client E", "/job:", "process rank", "malloc()", "double free", "free()",
+    "corrupted size", "GPU is lost", "802", "not yet init", "monitoredBarrier", "heartbeat", "did not reach",
+    "unhealthy", "timed out", "daemon", "FATAL", "OCI ", "pull", "Pull", "xec format", "generic resource",
+    "task launch", "command not found", "open file", "execve", "following", "NotReady", "not ready", "low on",
+    "Evicted", "pot ", "SPOT", "instance-action", "return code", "Process name", "MPI_ABORT", "RUNNING AT",
+    "BAD TERM", "got signal", "Errno 122", "ALLOC_FAILED", "nterruption", "didn't finish", "didn't join", "what():",
+    "Spot", "JAX distributed", "Got completion", "got completion", "NET/IB",
+)  # fmt: skip
+
+
+def match(text: str) -> Signature | None:
+    """The signature of a line's text; None if no signature matches."""
+    return next((signature for signature in TABLE if signature.pattern.search(text)), None)
+
+
+def patterns() -> Iterator[str]:
+    """Every pattern of the table, for the test that none is slow."""
+    for signature in TABLE:
+        yield signature.pattern.pattern

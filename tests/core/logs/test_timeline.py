@@ -1,0 +1,292 @@
+"""Who failed first: the earliest failure that is not an echo, by time and rank."""
+
+# ruff: noqa: E501 (log lines are as long as they are)
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmbx.logs.signature_table import TABLE
+from llmbx.logs.signatures import Signatures, may_matter
+from llmbx.logs.timeline import SURVIVED, failure
+from llmbx.model.failure import Failure
+
+STEP = "step {} of the training"
+"""A line that the tests count as a training step."""
+
+
+def read(lines: Sequence[str], failed: bool = True) -> Failure | None:
+    """The failure of a log, in which `STEP` lines are steps."""
+    signatures, events, before, steps = Signatures(), [], [], 0
+    for line in lines:
+        steps += line.endswith("of the training")
+        for event in signatures.feed(line):
+            events.append(event)
+            before.append(steps)
+    return failure(events, [steps - count for count in before], steps > 0, failed)
+
+
+def traceback(label: str, last: str) -> list[str]:
+    return [
+        f"{label}{text}"
+        for text in ("Traceback (most recent call last):", '  File "train.py", line 3, in <module>', "    main()", last)
+    ]
+
+
+def watchdog(rank: int, clock: str = "08:20:10") -> list[str]:
+    """What a rank prints that waited ten minutes for another one."""
+    head = f"{rank}: [rank{rank}]:[E304 {clock}.408271257 ProcessGroupNCCL.cpp:683] [Rank {rank}]"
+    return [
+        f"{head} Watchdog caught collective operation timeout: WorkNCCL(SeqNum=15, OpType=ALLREDUCE, Timeout(ms)=600000)",
+        f"{head} Some NCCL operations have failed or timed out.",
+        f"{rank}: terminate called after throwing an instance of 'c10::DistBackendError'",
+        f"srun: error: n1: task {rank}: Aborted (core dumped)",
+    ]
+
+
+def reset(rank: int) -> list[str]:
+    """What a rank prints whose peer died."""
+    return [
+        f"{rank}: [rank{rank}]:[W304 08:10:31.112233 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=82): Connection reset by peer"
+    ]
+
+
+ECHOES = (watchdog, reset)
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+@pytest.mark.parametrize("first", [True, False])
+def test_an_exception_is_the_cause_whatever_others_print_before_or_after_it(echo: object, first: bool) -> None:
+    others = [line for rank in (0, 1, 2) for line in echo(rank)]  # type: ignore[operator]
+    own = traceback("5: [rank5]: ", "ValueError: Sample 88213 has 4097 tokens")
+    found = read([*own, *others] if first else [*others, *own])
+    assert found is not None
+    assert (found.cause, found.rank, found.infrastructure) == ("ValueError: Sample 88213 has 4097 tokens", 5, False)
+    assert {line.rank for line in found.echoes} >= {0, 1, 2}
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 99_999),
+    st.from_regex(r"[A-Z][a-z]{3,9}(Error|Exception)", fullmatch=True),
+    st.text("abc 0123", max_size=20),
+    st.randoms(),
+)
+def test_any_exception_of_any_rank_is_found_without_a_list(
+    rank: int, kind: str, text: str, order: random.Random
+) -> None:
+    """Other names, ranks and orders of the same failure: no signature knows them."""
+    blocks = [traceback(f"{rank}: [rank{rank}]: ", f"mine.{kind}: {text}")]
+    blocks += [order.choice(ECHOES)(other) for other in range(rank + 1, rank + 4)]
+    order.shuffle(blocks)
+    found = read([line for block in blocks for line in block])
+    assert found is not None and (found.cause, found.rank) == (f"mine.{kind}: {text}".strip(), rank)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "", "5: ", "[rank5]: ", "[Rank 5]: ", "[default5]:", "5: [rank5]: ", "[1,5]<stderr>:", "vm-05: ", "n1.cluster.local: ",
+        "(RayTrainWorker pid=615, ip=10.72.7.6) ", "(worker1, rank=1, pid=4112, ip=10.0.0.3) ", "llama-0-x7k2j main ",
+        "2026-03-04T08:01:43.604117293Z ", "2026-03-04T08:01:43.604117293Z stderr F ", "trainer-1  | ", "i.pretrain/0 ",
+        "Mar  4 08:01:43 n2 train[4021]: ", "2026-03-04 08:01:43 [rank5]: ", "[1,mpirank:5,algo-2]<stderr>:", "1772611303604 ",
+    ],
+)  # fmt: skip
+def test_a_traceback_is_read_under_any_label(label: str) -> None:
+    found = read(
+        [*traceback(label, "ValueError: Sample 88213 has 4097 tokens"), f"{label}INFO: closing the data loaders"]
+    )
+    assert found is not None and found.cause == "ValueError: Sample 88213 has 4097 tokens"
+    assert found.rank == (
+        5
+        if "5" in label.replace("vm-05", "").replace("615", "")
+        and "T08" not in label
+        and "pid" not in label
+        and "177" not in label
+        else None
+    )
+
+
+def test_lines_wrapped_in_json_are_unwrapped() -> None:
+    lines = traceback("[rank5]: ", "KeyError: 'text'")
+    found = read(
+        [f'{{"log":"{line}\\n","stream":"stderr"}}'.replace('File "train.py"', "File train.py") for line in lines]
+    )
+    assert found is not None and (found.cause, found.rank) == ("KeyError: 'text'", 5)
+
+
+@pytest.mark.parametrize("place", range(len(TABLE)))
+def test_the_quick_filter_drops_no_line_that_a_signature_matches(place: int) -> None:
+    @settings(max_examples=40)
+    @given(st.from_regex(TABLE[place].pattern))
+    def check(line: str) -> None:
+        assert may_matter(line), line
+
+    check()
+
+
+def test_an_earlier_time_wins_over_an_earlier_line() -> None:
+    late, early = "2026-03-04T08:20:00Z 2: ", "2026-03-04T08:10:00Z 7: "
+    found = read([*traceback(late, "KeyError: 'a'"), *traceback(early, "ValueError: b")])
+    assert found is not None and (found.cause, found.rank, found.time) == ("ValueError: b", 7, "2026-03-04T08:10:00")
+
+
+def test_failures_within_a_second_are_in_doubt() -> None:
+    found = read(
+        [
+            *traceback("2026-03-04T08:10:00.1Z 5: ", "KeyError: 'a'"),
+            *traceback("2026-03-04T08:10:00.4Z 7: ", "ValueError: b"),
+        ]
+    )
+    assert found is not None and (found.rank, found.ranks) == (None, (5, 7))
+    assert found.doubt == "rank 5 or 7; all within a second" and found.who == "rank 5 or 7"
+
+
+def test_ranks_that_fail_alike_are_all_named_and_none_is_the_first() -> None:
+    found = read([line for rank in range(8) for line in traceback(f"{rank}: ", "AssertionError: heads")])
+    assert found is not None and (found.rank, found.ranks, found.who) == (
+        None,
+        tuple(range(8)),
+        "ranks 0, 1, 2, 3 and 4 more",
+    )
+
+
+def test_the_node_of_a_rank_is_found_in_other_lines() -> None:
+    found = read(
+        [
+            *traceback("5: ", "ValueError: no"),
+            "srun: error: n2.cluster: task 5: Exited with exit code 1",
+            "srun: error: n1: tasks 0-3: Terminated",
+        ]
+    )
+    assert found is not None and (found.rank, found.node) == (5, "n2")
+
+
+def test_torchruns_summary_names_rank_node_and_signal() -> None:
+    found = read(
+        [
+            "W0304 08:21:01.048000 3874 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 6187 closing signal SIGTERM",
+            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+            "Root Cause (first observed failure):", "[0]:", "  time      : 2026-03-04_08:21:02", "  host      : n2.cluster",
+            "  rank      : 7 (local_rank: 3)", "  exitcode  : -11 (pid: 6188)", "  traceback : Signal 11 (SIGSEGV) received by PID 6188",
+            "============================================================",
+        ]
+    )  # fmt: skip
+    assert found is not None and (found.rank, found.node) == (7, "n2") and "SIGSEGV" in found.cause
+
+
+def test_a_full_disk_explains_an_earlier_broken_file() -> None:
+    found = read(
+        [
+            *traceback("2: ", "RuntimeError: [enforce fail at inline_container.cc:664] . unexpected pos 704 vs 598"),
+            *traceback("5: ", "OSError: [Errno 28] No space left on device"),
+        ]
+    )
+    assert found is not None and found.cause.endswith("No space left on device")
+
+
+def test_a_failing_port_ten_minutes_before_the_watchdogs_is_the_cause_and_worth_another_node() -> None:
+    port = "4: [2026-03-04 08:10:08] n2:393849:395082 [0] transport/net_ib.cc:253 NCCL WARN NET/IB : mlx5_3:1 Got non-fatal async event: port error(10)"
+    found = read([STEP.format(1), port, *watchdog(0), *watchdog(1)])
+    assert found is not None and (found.rank, found.node, found.infrastructure) == (4, "n2", True)
+
+
+def test_the_watchdog_names_the_lagging_rank() -> None:
+    found = read(
+        [*watchdog(0), "0:      [6] finished collective #1417, but didn't join collective #1418 (count from 1)"]
+    )
+    assert found is not None and (found.rank, found.kind) == (6, "nccl_lagging")
+
+
+def test_if_every_rank_only_waited_the_first_is_unknown() -> None:
+    found = read([line for rank in range(4) for line in watchdog(rank)])
+    assert found is not None and found.rank is None and found.doubt is not None and found.infrastructure is None
+
+
+def test_a_rank_that_is_killed_is_the_cause_and_those_that_noticed_it_are_echoes() -> None:
+    found = read(
+        [
+            *reset(0),
+            *reset(1),
+            "srun: error: n2: task 6: Killed",
+            "srun: Terminating StepId=7.0",
+            "srun: error: n1: tasks 0-3: Terminated",
+        ]
+    )
+    assert found is not None and (found.rank, found.node, found.kind) == (6, "n2", "killed")
+
+
+@pytest.mark.parametrize(
+    ("line", "elsewhere"),
+    [
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", True),
+        ("RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution", True),
+        ("n2 kernel: NVRM: Xid (PCI:0000:9d:00): 79, pid=9523, name=python3, GPU has fallen off the bus.", True),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", False),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", False),
+        (
+            "n1:800:901 [0] init.cc:1012 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000",
+            False,
+        ),
+        ("train.py: error: unrecognized arguments: --sequence-paralell", False),
+        ("slurmstepd: error: *** JOB 4711 ON n001 CANCELLED AT 2026-03-27T23:13:07 DUE TO NODE FAILURE ***", True),
+    ],
+)
+def test_whether_to_try_elsewhere_does_not_depend_on_the_echoes(line: str, elsewhere: bool) -> None:
+    for more in ([], watchdog(0), [*reset(1), *watchdog(0)]):
+        found = read([STEP.format(1), line, *more])
+        assert found is not None and found.infrastructure is elsewhere, more
+
+
+@pytest.mark.parametrize(
+    ("quoted", "elsewhere"),
+    [
+        ("[ERROR] URL https://registry.example/token returned error code: 401 Unauthorized", False),
+        ("nvidia-container-cli: initialization error: nvml error: driver/library version mismatch", True),
+    ],
+)
+def test_the_reason_in_a_quoted_log_is_the_cause(quoted: str, elsewhere: bool) -> None:
+    head = "slurmstepd: error: pyxis: "
+    found = read(
+        [f"{head}failed to import docker image", f"{head}printing enroot log file:", f"{head}    [INFO] Querying registry", f"{head}    {quoted}",
+         f"{head}couldn't start container", "srun: error: n2: task 4: Exited with exit code 1"]
+    )  # fmt: skip
+    assert found is not None and (found.cause, found.node, found.infrastructure) == (quoted, "n2", elsewhere)
+
+
+def test_a_failure_that_the_training_survived_is_none_unless_nothing_else_explains_the_end() -> None:
+    lines = [
+        *traceback("0: ", "ModuleNotFoundError: No module named 'flash_attn_3'"),
+        *(STEP.format(k) for k in range(5)),
+    ]
+    assert read(lines, failed=False) is None
+    found = read(lines)
+    assert found is not None and found.doubt == SURVIVED
+    later = read([*lines, *traceback("5: ", "ValueError: no")])
+    assert later is not None and later.cause == "ValueError: no" and [line.rank for line in later.unrelated] == [0]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [
+            "slurmstepd: error: *** STEP 7001.0 ON n1 CANCELLED AT 2026-03-04T08:10:30 ***",
+            *reset(3),
+            "srun: error: n1: tasks 0-3: Terminated",
+        ],
+        [*traceback("", "KeyboardInterrupt")],
+        [
+            "0: Exception ignored in: <function f>",
+            "7: memory (MB) | allocated: 1",
+            *traceback("0: ", "ImportError: sys.meta_path is None"),
+        ],
+        ["n1:1:2 [0] init.cc:9 NCCL WARN Missing something harmless", "WARNING: loss scale overflow, skipping step"],
+    ],
+)
+def test_a_cancelled_or_healthy_run_has_no_cause(lines: list[str]) -> None:
+    assert read([STEP.format(1), *lines]) is None
