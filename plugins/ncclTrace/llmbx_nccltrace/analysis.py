@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from llmbx.api import UsageError
 
+from .communicators import merge_damaged_hosts
 from .counts import LogCounts
+from .divergence import divergences
 from .paths import find_logs
 from .report import Report
 from .scan import Engine, read_logs
@@ -34,7 +36,8 @@ def read_report(
     if _is_empty(counts):
         where = logs[0] if len(logs) == 1 else f"{len(logs)} files"
         raise UsageError(f"{where}: no NCCL lines found. Set NCCL_DEBUG=INFO (llmbx run … --with nccltrace)")
-    return summarize(counts, logs, _formats() if counts.framework_lines else ())
+    merge_damaged_hosts(counts)
+    return summarize(counts, logs, _formats() if counts.framework_lines else (), divergences(counts, logs))
 
 
 def _is_empty(counts: LogCounts) -> bool:

@@ -29,16 +29,22 @@ class Chunk(NamedTuple):
     origin: bytes = b""
 
 
+def new_memory(block: int = BLOCK) -> bytearray:
+    """Return memory for blocks."""
+    return bytearray(block + SLACK)
+
+
 class Blocks:
     """Iterator over the blocks of one chunk: after each `end` that it yields, `memory[:end]` contains whole lines.
 
     `long_lines` counts the lines that are longer than a block. Raises `OSError` if the file cannot be read.
     """
 
-    def __init__(self, chunk: Chunk, block: int = BLOCK) -> None:
+    def __init__(self, chunk: Chunk, block: int = BLOCK, memory: bytearray | None = None) -> None:
+        """`memory` is that of earlier blocks of the same size."""
         self.chunk = chunk
         self.block = block
-        self.memory = bytearray(block + SLACK)
+        self.memory = memory or new_memory(block)
         self.long_lines = 0
 
     def __iter__(self) -> Iterator[int]:

@@ -150,8 +150,11 @@ def append(first: LogCounts, later: LogCounts) -> None:
     for name in ("lines", "calls", "volume", "long_lines", "cut_lines", "framework_lines_dropped", "errors_dropped"):
         setattr(first, name, getattr(first, name) + getattr(later, name))
     first.nodes = max(first.nodes, later.nodes)
-    for (operation, datatype, ranks, count), calls in later.sizes.items():
-        first.add_calls(operation, datatype, ranks, count, calls)
+    if len(first.sizes) + len(later.sizes) <= MAX_SIZES:
+        first.sizes.update(later.sizes)
+    else:
+        for (operation, datatype, ranks, count), calls in later.sizes.items():
+            first.add_calls(operation, datatype, ranks, count, calls)
     for counter in ("cut", "channels", "tuning"):
         getattr(first, counter).update(getattr(later, counter))
     for (process, text), times in later.errors.items():

@@ -11,7 +11,7 @@ DATATYPES = (
 ELEMENT_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 """Bytes of one element, in the order of `DATATYPES`."""
 
-PER_RANK_COUNT = ("AllGather", "ReduceScatter")
+PER_RANK_COUNT = ("AllGather", "ReduceScatter", "AlltoAll", "AllToAll", "Gather", "Scatter")
 """Operations whose logged count is one rank's share; the message is count x ranks."""
 
 POINT_TO_POINT = ("Send", "Recv", "PutSignal", "Signal", "WaitSignal")
@@ -36,7 +36,7 @@ def datatype_name(number: int) -> str:
 
 
 def message_bytes(operation: str, datatype: int, count: int, ranks: int) -> int | None:
-    """Return the bytes of the whole message of one call: count x element size, x ranks for AllGather and ReduceScatter.
+    """Return the bytes of the whole message of one call: count x element size, x ranks for `PER_RANK_COUNT`.
 
     None if NCCL does not define the data type.
     """
@@ -55,6 +55,4 @@ def bus_factor(operation: str, ranks: int) -> float | None:
         return 2 * share
     if operation in PER_RANK_COUNT:
         return share
-    if operation in ("AlltoAll", "AllToAll", "Gather", "Scatter"):
-        return ranks - 1  # the logged count is for one peer
     return {"Broadcast": 1.0, "Reduce": 1.0, "Send": 1.0, "Recv": 0.0}.get(operation)

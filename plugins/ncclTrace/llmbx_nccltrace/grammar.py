@@ -7,19 +7,24 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 FIGURES = re.compile(
-    rb"count (\d{1,20}+) datatype (\d{1,9}+) op [^ ]++ root [^ ]++ comm ([^ ]++) \[nranks=([1-9]\d{0,6}+)\]"
+    rb"count (\d{1,20}+) datatype (\d{1,9}+) op [^ ]++ root ([^ ]++) comm ([^ ]++) \[nranks=([1-9]\d{0,6}+)\]"
 )
 """The fields of a record that are counted."""
 
-RECORD = re.compile(rb"([A-Za-z]\w{0,63}+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ " + FIGURES.pattern)
-"""A collective's record (NCCL's `src/enqueue.cc`), up to `[nranks=8]`; what follows may be truncated."""
+RECORD = re.compile(
+    rb"([A-Za-z]\w{0,63}+): opCount ([^ ]++) sendbuff [^ ]++ recvbuff [^ ]++ (?:acc [^ ]++ )?" + FIGURES.pattern
+)
+"""A collective's record (NCCL's `src/enqueue.cc`), up to `[nranks=8]`; what follows may be truncated.
+
+RCCL adds `acc` since 2.27.
+"""
 
 _SOURCE = rb"[^\s:]+:\d+ (?:\([^)\s]*\) )?"  # file, line and function in front of NCCL INFO or WARN
 
 CLEAN = re.compile(
     rb"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[\d.,]*+\] )?((?:\[[^]\n]*+\](?! (?:" + _SOURCE + rb")?NCCL ))?+"
     rb"[^[\n]*+\[\d++\] NCCL INFO [A-Za-z]\w{0,63}+): opCount [^ \n]++ sendbuff [^ \n]++ recvbuff [^ \n]++ "
-    rb"(count [^[\n]*+\[nranks=\d++\]) stream [^ \n]++(?: task [^ \n]++ globalrank [^ \n]++)?+\n",
+    rb"(?:acc [^ \n]++ )?+(count [^[\n]*+\[nranks=\d++\]) stream [^ \n]++(?: task [^ \n]++ globalrank [^ \n]++)?+\n",
     re.MULTILINE,
 )
 """Approximately, a line that is exactly one record. Groups: the text before `: opCount`, and `count` to nranks.
@@ -31,7 +36,7 @@ COUNTED = b": opCount "
 """Occurs once in every collective's record; text that contains it and does not match `RECORD` was truncated."""
 
 _HEADER = re.compile(
-    rb"(?:(?<![^\s:])(?P<host>[^\s:]+):(?P<pid>\d+):\d+ )?\[(?P<device>-?\d+)\] "
+    rb"(?:(?<![^\s:\]])(?P<host>[^\s:\[\]]+):(?P<pid>\d+):\d+ )?\[(?P<device>-?\d+)\] "
     rb"(?P<source>" + _SOURCE + rb")?NCCL (?P<level>INFO|WARN) "
     # Some messages begin with a number in brackets. If another header follows, the number is that header's device.
     rb"(?:\[\d+\] (?!(?:" + _SOURCE + rb")?NCCL (?:INFO|WARN) ))?"

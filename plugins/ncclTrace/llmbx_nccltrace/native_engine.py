@@ -6,7 +6,7 @@ import ctypes
 import struct
 from pathlib import Path
 
-from .blocks import Blocks, Chunk
+from .blocks import Blocks, Chunk, new_memory
 from .counts import Caller, LogCounts
 from .definitions import ELEMENT_BYTES, PER_RANK_COUNT
 from .reader import Reader
@@ -15,7 +15,7 @@ SHARED_OBJECT = Path(__file__).with_name("libscan.so")
 """`scan.c`, compiled when the wheel was built (`build_scanner.py`); missing if there was no C compiler."""
 
 # Array sizes and return codes of scan.c, in the same order.
-OPERATIONS, CALLERS, KINDS, IRREGULAR, PROCESS, NAME = 1 << 15, 1 << 13, 16, 1024, 96, 16
+OPERATIONS, CALLERS, KINDS, IRREGULAR, PROCESS, NAME, PER_RANK = 1 << 15, 1 << 13, 16, 1024, 96, 16, 6
 READ_IRREGULAR, OPERATIONS_FULL, CALLERS_FULL = 1, 2, 3
 
 
@@ -37,8 +37,10 @@ class _State(ctypes.Structure):
     _fields_ = (
         ("lines", ctypes.c_uint64), ("calls", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
         ("irregular_count", ctypes.c_uint32), ("operations", ctypes.c_uint32), ("callers", ctypes.c_uint32),
-        ("kinds", ctypes.c_uint32), ("sizes", ctypes.c_uint32 * 16), ("per_rank_count", ctypes.c_char * NAME * 2),
+        ("kinds", ctypes.c_uint32), ("sizes", ctypes.c_uint32 * 16),
+        ("per_rank_count", ctypes.c_char * NAME * PER_RANK),
         ("irregular", ctypes.c_uint32 * 2 * IRREGULAR), ("kind", ctypes.c_char * NAME * KINDS),
+        ("kind_is_per_rank", ctypes.c_uint8 * KINDS),
         ("used_operation", ctypes.c_uint32 * OPERATIONS), ("used_caller", ctypes.c_uint32 * CALLERS),
         ("operation", _Operation * OPERATIONS), ("caller", _Caller * CALLERS),
     )  # fmt: skip
@@ -54,6 +56,8 @@ def load() -> ctypes.CDLL | None:
     found.scan.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p]
     found.find.restype = ctypes.c_int64
     found.find.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint32]
+    for clear in (found.clear_operations, found.clear_callers):
+        clear.restype, clear.argtypes = None, [ctypes.c_void_p]
     sizes = (ctypes.c_uint64 * 3)()
     found.layout(sizes)
     expected = [ctypes.sizeof(_State), ctypes.sizeof(_Operation), ctypes.sizeof(_Caller)]
@@ -63,12 +67,10 @@ def load() -> ctypes.CDLL | None:
 class NativeCounter:
     """Counts one chunk with the compiled scanner."""
 
-    def __init__(self, scanner: ctypes.CDLL, origin: bytes = b"") -> None:
+    def __init__(self, scanner: ctypes.CDLL, origin: bytes = b"", tables: _State | None = None) -> None:
+        """`tables` are those of an earlier counter whose `run` has ended; new ones take 3 MB."""
         self.scanner = scanner
-        self.state = _State()
-        self.state.sizes[: len(ELEMENT_BYTES)] = ELEMENT_BYTES
-        for index, name in enumerate(PER_RANK_COUNT):
-            self.state.per_rank_count[index].value = name.encode()
+        self.state = tables or _new_tables()
         self.counts = LogCounts()
         self.reader = Reader(self.counts, self._totals, self._flush_caller, origin)
 
@@ -83,6 +85,7 @@ class NativeCounter:
         self.counts.calls += self.state.calls
         self.counts.volume += self.state.bytes
         self.counts.long_lines = blocks.long_lines
+        self.state.lines = self.state.calls = self.state.bytes = self.state.kinds = 0
         return self.counts
 
     def _block(self, memory: bytearray, address: int, end: int) -> None:
@@ -122,17 +125,36 @@ class NativeCounter:
     def _drain_callers(self) -> None:
         for index in self.state.used_caller[: self.state.callers]:
             self._move_counts(self.state.caller[index])
-        ctypes.memset(self.state.caller, 0, ctypes.sizeof(self.state.caller))
-        self.state.callers = 0
+        self.scanner.clear_callers(ctypes.addressof(self.state))
 
     def _drain_operations(self) -> None:
         for index in self.state.used_operation[: self.state.operations]:
             found = self.state.operation[index]
             self.counts.add_calls(found.name.decode(), found.datatype, found.nranks, found.count, found.calls)
-        ctypes.memset(self.state.operation, 0, ctypes.sizeof(self.state.operation))
-        self.state.operations = 0
+        self.scanner.clear_operations(ctypes.addressof(self.state))
 
 
-def count(scanner: ctypes.CDLL, chunk: Chunk) -> LogCounts:
-    """Count a chunk with the compiled scanner."""
-    return NativeCounter(scanner, chunk.origin).run(Blocks(chunk))
+def _new_tables() -> _State:
+    state = _State()
+    state.sizes[: len(ELEMENT_BYTES)] = ELEMENT_BYTES
+    for index, name in enumerate(PER_RANK_COUNT):
+        state.per_rank_count[index].value = name.encode()
+    return state
+
+
+class Counters:
+    """Counts chunks with the compiled scanner, in any number of threads. Each uses the tables of an earlier chunk."""
+
+    def __init__(self, scanner: ctypes.CDLL) -> None:
+        self.scanner = scanner
+        self._free: list[tuple[_State, bytearray]] = []
+
+    def count(self, chunk: Chunk) -> LogCounts:
+        """Count a chunk."""
+        try:
+            tables, memory = self._free.pop()
+        except IndexError:
+            tables, memory = _new_tables(), new_memory()
+        counts = NativeCounter(self.scanner, chunk.origin, tables).run(Blocks(chunk, memory=memory))
+        self._free.append((tables, memory))
+        return counts

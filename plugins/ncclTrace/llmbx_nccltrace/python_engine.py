@@ -112,7 +112,7 @@ class PythonCounter:
         header, figures = self._headers[before], FIGURES.fullmatch(after)
         if header is None or figures is None:
             return None
-        count, datatype, pointer, ranks = figures.groups()
+        count, datatype, _, pointer, ranks = figures.groups()
         return _Record(header[0], address(pointer), header[1], int(datatype), int(ranks), int(count))
 
     def _parse_header(self, before: bytes) -> tuple[bytes, str] | None:

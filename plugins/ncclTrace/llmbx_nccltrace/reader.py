@@ -15,7 +15,9 @@ _INIT = re.compile(r"comm (0x[0-9a-f]{1,16}) rank (\d{1,9}) nranks (\d{1,9}) cud
 _SPLIT = re.compile(r"parent (0x[0-9a-f]{1,16}) (?:(?:split|child)Count (\d{1,18}) )?color (-?\d{1,18})")
 _COMM_ID = re.compile(r"commId (0x[0-9a-f]+)")
 _NODES = re.compile(r"nRanks \d{1,9} nNodes (\d{1,9})(?!\d)")
-_VERSION = re.compile(r"\b((?:NCCL|RCCL) version [\d.]+\S*)")
+_VERSION = re.compile(r"\b([NR]CCL version) ?:? ?(\d[\d.]*\S*)")
+"""Without a header before NCCL 2.26; RCCL has a colon since 2.22."""
+
 _STALLED = re.compile(
     r"\[[Rr]ank ?(\d{1,9})\].{0,400}?((?:Watchdog caught collective operation timeout|Timeout at NCCL work).*)"
 )
@@ -31,6 +33,8 @@ _TOPICS = (
     ("no_ib", re.compile(r"(NET/IB ?: No device found)")),
     ("provider", re.compile(r"NET/OFI Selected [Pp]rovider is (\w+)")),
     ("sockets", re.compile(r"NET/Socket ?: Using (.+)$")),
+    ("links", re.compile(r"Pattern 4, .*\btype ([A-Z0-9]+)/")),
+    ("chunk", re.compile(r"P2P Chunksize set to (\d+)$")),
 )
 
 
@@ -62,7 +66,7 @@ class Reader:
         if len(line) > LIMIT:
             self.counts.cut_lines += 1
             line = line[:LIMIT]
-        if b"NCCL " not in line and COUNTED not in line:
+        if b"NCCL " not in line and COUNTED not in line and b"RCCL " not in line:
             if line.strip():
                 self.counts.add_framework_line(line[:_TEXT].decode("utf-8", "replace"), *self.totals())
             return
@@ -93,7 +97,7 @@ class Reader:
         if COUNTED in text:
             self._records(b"", text)
         elif version := _VERSION.search(_decoded(text)):
-            self.counts.add_fact("version", version[1])
+            self._version(b"", version)
         elif stalled := _STALLED.search(_decoded(text)):
             self.counts.add_error(b"[rank %s]" % stalled[1].encode(), stalled[2].strip())
 
@@ -119,7 +123,7 @@ class Reader:
     def _records(self, process: bytes, text: bytes, times: int = 1) -> None:
         found = 0
         for record in RECORD.finditer(text):
-            name, count, datatype, pointer, ranks = record.groups()
+            name, _, count, datatype, _, pointer, ranks = record.groups()
             process_of_record = process if record.start() == 0 else b""
             found += 1
             self.counts.add_record(
@@ -176,7 +180,15 @@ class Reader:
         self.counts.callers.setdefault(caller, []).append(Epoch(init))
         self.counts.opened[caller[:2]] = init
 
+    def _version(self, process: bytes, found: re.Match[str]) -> None:
+        version = f"{found[1]} {found[2]}"
+        self.counts.add_fact("version", version)
+        if process:
+            self.counts.add_user(f"version {version}", process)
+
     def _other(self, process: bytes, text: str) -> None:
+        if version := _VERSION.search(text):
+            self._version(process, version)
         if nodes := _NODES.search(text):
             self.counts.nodes = max(self.counts.nodes, int(nodes[1]))
         for topic, pattern in _TOPICS:

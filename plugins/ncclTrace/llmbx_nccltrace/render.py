@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from llmbx.api import plural
 
+from . import hangs
 from .formatting import binary_bytes
 from .report import Communicator, Operation, Report
 from .steps import usual_calls
@@ -48,6 +49,7 @@ def headline(report: Report) -> list[str]:
 
 def sections(report: Report, top: int) -> Iterator[Section]:
     """Yield the tables, each with at most `top` rows; the title of a truncated table has the total."""
+    yield _limit("calls where ranks differ", hangs.COLUMNS, hangs.rows(report.divergences), top)
     totals = [
         {"op": t.op, "calls": t.calls, "messages": binary_bytes(t.message_bytes), "bus": binary_bytes(t.bus_bytes)}
         for t in report.totals

@@ -8,7 +8,8 @@ from llmbx.api import Value
 class Operation(Value, frozen=True):
     """Calls of one kind and size. `calls` counts log lines, one per rank.
 
-    `message_bytes` is the size of the whole message: count x element size, x nranks for AllGather and ReduceScatter.
+    `message_bytes` is the size of the whole message: count x element size, x nranks for AllGather, ReduceScatter,
+    AlltoAll, Gather and Scatter.
     `count` is null for calls beyond the maximum number of distinct sizes.
     """
 
@@ -23,8 +24,8 @@ class Operation(Value, frozen=True):
 class Total(Value, frozen=True):
     """All calls of one operation: total message bytes, and the bytes that ranks moved over their links.
 
-    `bus_bytes` follows the bus bandwidth of nccl-tests: message bytes x 2(n-1)/n for AllReduce, x (n-1)/n for AllGather
-    and ReduceScatter. Null if a size or the factor is unknown.
+    `bus_bytes` follows the bus bandwidth of nccl-tests: message bytes x 2(n-1)/n for AllReduce, x (n-1)/n for
+    AllGather, ReduceScatter, AlltoAll, Gather and Scatter. Null if a size or the factor is unknown.
     """
 
     op: str
@@ -70,9 +71,9 @@ class Rank(Value, frozen=True):
 class Transport(Value, frozen=True):
     """The transport between ranks.
 
-    `verdict` is IB, RoCE, IB+RoCE, EFA, NVLink/P2P, SHM, Socket, or the name of a network plugin. `fallback` is true if
-    a slow transport (Socket or SHM) is used. `evidence` lists the log lines that show the transport. `channels` counts
-    connections by transport.
+    `verdict` is IB, RoCE, IB+RoCE, EFA, NVLink/P2P, XGMI/P2P, P2P over PCIe, SHM, Socket, or the name of a network
+    plugin. `fallback` is true if a slow transport (Socket or SHM) is used. `evidence` lists the log lines that show the
+    transport. `channels` counts connections by transport.
     """
 
     verdict: str
@@ -118,6 +119,56 @@ class Lag(Value, frozen=True):
     peers: int
 
 
+class Mismatch(Value, frozen=True):
+    """Ranks that made another call than most ranks at the same place of a communicator.
+
+    `kind` is collective (another operation or root) or count (another count or data type). `majority` is null if no
+    call was made by most ranks; then each call has its own mismatch. `ranks` are those in the run, null if unknown.
+    """
+
+    communicator: str | None
+    op_count: int | None
+    ranks: tuple[int | None, ...]
+    collective: str
+    majority: str | None
+    kind: str
+
+
+class Stop(Value, frozen=True):
+    """Ranks without a call after `op_count` (null: without any), while a peer is at `peers_op_count`."""
+
+    ranks: tuple[int | None, ...]
+    processes: tuple[str, ...]
+    op_count: int | None
+    peers_op_count: int | None
+
+
+class CallsAt(Value, frozen=True):
+    """The ranks that made one call, with their host and process id."""
+
+    op_count: int | None
+    op: str
+    datatype: str
+    count: int
+    root: int
+    ranks: tuple[int | None, ...]
+    processes: tuple[str, ...]
+
+
+class Divergence(Value, frozen=True):
+    """A communicator whose ranks do not make the same calls: the last common one and those that follow.
+
+    `last_common_op_count` is null if the first calls differ or no earlier call was read.
+    """
+
+    communicator: str | None
+    nranks: int
+    last_common_op_count: int | None
+    mismatches: tuple[Mismatch, ...]
+    stopped: tuple[Stop, ...]
+    calls: tuple[CallsAt, ...]
+
+
 class Problem(Value, frozen=True):
     """A WARN line of NCCL, or an error of the framework's watchdog, with its process. `rank` is the global rank."""
 
@@ -150,3 +201,5 @@ class Report(Value, frozen=True):
     lagging: tuple[Lag, ...] | None
     errors: tuple[Problem, ...]
     warnings: tuple[str, ...]
+    mismatches: tuple[Mismatch, ...] = ()
+    divergences: tuple[Divergence, ...] = ()

@@ -1,9 +1,9 @@
 /* Count the clean collective lines of a block of an NCCL log; the offsets of all other lines are returned.
  *
  * A clean line is, from its start to its end,
- *   [label ][host:pid:tid ][dev] NCCL INFO Op: opCount x sendbuff p recvbuff p count n datatype n op n root n comm p
+ *   [label ][host:pid:tid ][dev] NCCL INFO Op: opCount x sendbuff p recvbuff p[ acc p] count n datatype n op n root n comm p
  *   [nranks=n] stream p[ task n globalrank n]
- * (format string of NCCL's src/enqueue.cc; the last two fields are RCCL's). A line is treated as clean only if the
+ * (format string of NCCL's src/enqueue.cc; acc and the last two fields are RCCL's). A line is treated as clean only if the
  * Python grammar counts it the same way. Reads go at most SLACK bytes past the end of the buffer; the
  * caller provides these bytes.
  */
@@ -11,7 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { OPS = 1 << 15, CALLERS = 1 << 13, KINDS = 16, IRREGULAR = 1024, PROCESS = 96, NAME = 16, LABEL = 64 };
+enum { OPS = 1 << 15, CALLERS = 1 << 13, KINDS = 16, IRREGULAR = 1024, PROCESS = 96, NAME = 16, LABEL = 64,
+       PER_RANK = 6 };
 static const uint64_t LARGEST = (uint64_t)1 << 40; /* bytes of a message; with larger ones, the sums could overflow */
 enum { READ_IRREGULAR = 1, OPS_FULL = 2, CALLERS_FULL = 3 };
 
@@ -32,9 +33,10 @@ typedef struct {
   uint64_t lines, calls, bytes;
   uint32_t irregular_count, operations, callers, kinds;
   uint32_t sizes[16];               /* bytes of an element by datatype, 0: unknown; set by the caller */
-  char per_rank_count[2][NAME];     /* operations with a message of count x nranks; set by the caller */
+  char per_rank_count[PER_RANK][NAME];     /* operations with a message of count x nranks; set by the caller */
   uint32_t irregular[IRREGULAR][2]; /* first and last + 1 byte of each line that is not clean */
   char kind[KINDS][NAME];           /* names of Caller.calls */
+  uint8_t kind_is_per_rank[KINDS];  /* whether the name is one of per_rank_count */
   uint32_t used_operation[OPS], used_caller[CALLERS]; /* indices of the used slots */
   Operation operation[OPS];
   Caller caller[CALLERS];
@@ -104,8 +106,8 @@ static const char *host(const char *start, const char *end, const char **colon) 
   while (p > start && digit(p[-1])) p--;
   if (p == start || *--p != ':') return 0;
   end = p;
-  while (p > start && p[-1] != ':' && (unsigned char)p[-1] > ' ') p--;
-  return p < end && (p == start || p[-1] == ' ' || p[-1] == ':') ? p : 0;
+  while (p > start && p[-1] != ':' && p[-1] != '[' && p[-1] != ']' && (unsigned char)p[-1] > ' ') p--;
+  return p < end && (p == start || p[-1] == ' ' || p[-1] == ':' || p[-1] == ']') ? p : 0;
 }
 
 /* Parse the line up to "[dev] NCCL INFO ". Sets the process in `r`, returns the text that follows, or 0. */
@@ -150,6 +152,7 @@ static inline const char *record(const char *line, Record *r) {
   NEED(pointer(p));
   EXPECT(" recvbuff ");
   NEED(pointer(p));
+  if (!memcmp(p, " acc ", 5)) NEED(pointer(p + 5));
   EXPECT(" count ");
   NEED(decimal(p, 15, &r->count));
   EXPECT(" datatype ");
@@ -232,7 +235,9 @@ static int kind(State *s, const char *name) { /* index of the operation's name, 
   uint32_t i;
   for (i = 0; i < s->kinds; i++)
     if (!memcmp(s->kind[i], name, NAME)) return (int)i;
-  if (i < KINDS) memcpy(s->kind[s->kinds++], name, NAME);
+  if (i == KINDS) return (int)i;
+  memcpy(s->kind[s->kinds++], name, NAME);
+  for (uint32_t j = 0; j < PER_RANK; j++) s->kind_is_per_rank[i] |= !memcmp(name, s->per_rank_count[j], NAME);
   return (int)i;
 }
 
@@ -241,7 +246,7 @@ static int counted(State *s, const Record *r) {
   uint64_t size = r->datatype < 16 ? s->sizes[r->datatype] : 0, bytes = size * r->count;
   int k = kind(s, r->name);
   if (!size || k == KINDS || bytes > LARGEST) return -1;
-  if (!memcmp(r->name, s->per_rank_count[0], NAME) || !memcmp(r->name, s->per_rank_count[1], NAME)) bytes *= r->nranks;
+  if (s->kind_is_per_rank[k]) bytes *= r->nranks;
   if (bytes > LARGEST) return -1;
   Operation *o = operation(s, r);
   if (!o) return OPS_FULL;
@@ -286,6 +291,17 @@ uint64_t scan(State *s, const char *block, uint64_t at, uint64_t end, uint32_t *
     if (*why) break;
   }
   return (uint64_t)(p - block);
+}
+
+/* Empty the tables. The used slots are few, so the others are not touched. */
+void clear_operations(State *s) {
+  for (uint32_t i = 0; i < s->operations; i++) memset(&s->operation[s->used_operation[i]], 0, sizeof(Operation));
+  s->operations = 0;
+}
+
+void clear_callers(State *s) {
+  for (uint32_t i = 0; i < s->callers; i++) memset(&s->caller[s->used_caller[i]], 0, sizeof(Caller));
+  s->callers = 0;
 }
 
 /* Index of the caller (process, comm, nranks), or -1. */

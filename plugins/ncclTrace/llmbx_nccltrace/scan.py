@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +18,9 @@ Engine = Literal["auto", "native", "python"]
 
 SMALL = 8 << 20
 """Logs of at most this many bytes are read in one thread: starting more, or processes, would take longer."""
+
+SMALL_FILE = 1 << 20
+"""Files of on average at most this many bytes are read in one thread."""
 
 CHUNK_BYTES = 32 << 20
 """Minimum bytes per chunk of a file."""
@@ -34,12 +36,12 @@ def read_logs(
     `auto` uses the native engine if it is installed; `native` requires it. Raises `InfraError` if it is missing or a
     log cannot be read.
     """
-    count = workers or min(_cores(), 8)
-    chunks = list(_chunks(paths, count))
+    count, sizes = workers or min(_cores(), 8), [_size(path) for path in paths]
+    chunks = list(_chunks(paths, sizes, count))
     name, counter = _counter(engine)
     total = LogCounts()
     try:
-        for counts in _count_all(name, counter, chunks, count):
+        for counts in _count_all(name, counter, chunks, count if _is_parallel(name, sizes) else 1):
             append(total, counts)
     except (OSError, EOFError, zlib.error) as error:
         where = getattr(error, "filename", None) or (paths[0] if len(paths) == 1 else "a log")
@@ -52,7 +54,7 @@ def _counter(engine: Engine) -> tuple[str, Count]:
         from . import native_engine
 
         if library := native_engine.load():
-            return "native", partial(native_engine.count, library)
+            return "native", native_engine.Counters(library).count
         if engine == "native":
             raise InfraError(
                 "this installation of llmbx has no compiled scanner: reinstall it with a C compiler (gcc, clang), "
@@ -61,12 +63,17 @@ def _counter(engine: Engine) -> tuple[str, Count]:
     return "python", python_engine.count
 
 
+def _is_parallel(name: str, sizes: Sequence[int]) -> bool:
+    """Threads that read many small files wait for each other, since little of the work is in the native scanner."""
+    return sum(sizes) > SMALL and (name != "native" or sum(sizes) > SMALL_FILE * len(sizes))
+
+
 def _count_all(name: str, counter: Count, chunks: list[Chunk], workers: int) -> Iterable[LogCounts]:
     """Yield the counts of all chunks, in order.
 
     The native scanner releases the GIL, so it runs in threads; the Python engine needs processes.
     """
-    if workers == 1 or len(chunks) == 1 or sum((s.stop or _size(s.path)) - s.start for s in chunks) <= SMALL:
+    if workers == 1 or len(chunks) == 1:
         yield from map(counter, chunks)
         return
     import concurrent.futures as futures
@@ -76,11 +83,11 @@ def _count_all(name: str, counter: Count, chunks: list[Chunk], workers: int) -> 
         yield from pool.map(counter, chunks)
 
 
-def _chunks(paths: Sequence[Path | RunFile], workers: int) -> Iterator[Chunk]:
-    for number, path in enumerate(paths):
+def _chunks(paths: Sequence[Path | RunFile], sizes: Sequence[int], workers: int) -> Iterator[Chunk]:
+    for number, (path, size) in enumerate(zip(paths, sizes, strict=True)):
         origin = b"%d/" % number if len(paths) > 1 else b""
-        pieces = max(1, min(workers, _size(path) // CHUNK_BYTES)) if path.suffix != ".gz" else 1
-        bounds = [_size(path) * i // pieces for i in range(pieces)]
+        pieces = max(1, min(workers, size // CHUNK_BYTES)) if path.suffix != ".gz" else 1
+        bounds = [size * i // pieces for i in range(pieces)]
         for start, stop in zip(bounds, [*bounds[1:], None], strict=True):
             yield Chunk(path, start, stop, origin)
 

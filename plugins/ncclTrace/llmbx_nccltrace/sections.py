@@ -7,6 +7,7 @@ from pathlib import Path
 
 from llmbx.api import Axis, Chart, Column, Fact, Point, RunFolder, Section, Series, Table
 
+from . import hangs
 from .findings import NAME
 from .render import headline
 from .report import Operation, Report, Sizes, StepCalls
@@ -15,7 +16,8 @@ from .steps import usual_calls
 FOLD_ROWS = 20
 """Tables with more rows are folded."""
 
-BUS = "AllReduce 2(n-1)/n, AllGather and ReduceScatter (n-1)/n of the message for n ranks, summed over calls"
+PER_RANK = "AllGather, ReduceScatter, AlltoAll, Gather and Scatter"
+BUS = f"AllReduce 2(n-1)/n, {PER_RANK} (n-1)/n of the message for n ranks, summed over calls"
 
 
 def run_sections(run_dir: Path) -> tuple[Section, ...]:
@@ -96,7 +98,9 @@ def _step_calls(steps: Sequence[StepCalls]) -> Chart:
 
 def _tables(report: Report) -> list[Table]:
     totals = tuple((t.op, t.calls, _mib(t.message_bytes), _mib(t.bus_bytes)) for t in report.totals)
+    differ = tuple(tuple(map(str, row.values())) for row in hangs.rows(report.divergences))
     return [
+        _table("calls where ranks differ", tuple(Column(title=title) for title in hangs.COLUMNS), differ),
         _table("operations", (*_OP, Column(title="messages", unit="MiB"),
                               Column(title="bus bytes", unit="MiB", formula=BUS)), totals),
         _table("calls by size", _SIZES, tuple(_operation(row) for row in report.operations)),
@@ -122,7 +126,7 @@ _CALLS = Column(title="calls", unit="calls", formula="log lines, one per rank")
 _OP = (Column(title="operation"), _CALLS)
 _SIZES = (Column(title="operation"), Column(title="data type"), Column(title="ranks", unit="ranks"),
           Column(title="count", unit="elements"),
-          Column(title="message", unit="B", formula="count × element size, × ranks for AllGather and ReduceScatter"),
+          Column(title="message", unit="B", formula=f"count × element size, × ranks for {PER_RANK}"),
           _CALLS)  # fmt: skip
 _COMMUNICATORS = (Column(title="communicator"), Column(title="ranks", unit="ranks"),
                   Column(title="seen", unit="ranks", formula="ranks whose INIT line is in the logs"), _CALLS,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from llmbx.api import plural
+from llmbx.api import listed, plural
 
-from . import aggregate, communicators, steps, transport
+from . import aggregate, communicators, hangs, steps, transport
 from .counts import MAX_SIZES, LogCounts
 from .definitions import DATATYPES
-from .report import Lag, Problem, Report
+from .report import Divergence, Lag, Problem, Report
 
 if TYPE_CHECKING:
     from llmbx.api import LogFormat
@@ -18,9 +18,18 @@ if TYPE_CHECKING:
 _MAX_LISTED = 10
 
 
-def summarize(counts: LogCounts, files: Sequence[object], formats: Sequence[LogFormat] = ()) -> Report:
-    """Return the report of the counts read from `files`. `formats` are the log formats used to find the steps."""
+def summarize(
+    counts: LogCounts,
+    files: Sequence[object],
+    formats: Sequence[LogFormat] = (),
+    divergences: Sequence[Divergence] = (),
+) -> Report:
+    """Return the report of the counts read from `files`. `formats` are the log formats used to find the steps.
+
+    Lagging ranks of a communicator are not repeated in the warnings if its divergence names them.
+    """
     communicators.merge_damaged_hosts(counts)
+    described = {(one.communicator, one.nranks) for one in divergences if hangs.is_described(one)}
     rows, lagging, errors = aggregate.operations(counts), aggregate.lagging(counts), _errors(counts)
     found = transport.transport(counts)
     return Report(
@@ -39,8 +48,27 @@ def summarize(counts: LogCounts, files: Sequence[object], formats: Sequence[LogF
         steps=steps.calls_by_step(counts, formats),
         lagging=lagging,
         errors=errors,
-        warnings=(*transport.warnings(counts, found), *_lags(lagging or ()), *_problems(errors), *_coverage(counts)),
+        warnings=(
+            *hangs.warnings(divergences),
+            *_versions(counts),
+            *transport.warnings(counts, found),
+            *_lags([lag for lag in lagging or () if (lag.communicator, lag.nranks) not in described]),
+            *_problems(errors),
+            *_coverage(counts),
+        ),
+        mismatches=tuple(mismatch for one in divergences for mismatch in one.mismatches),
+        divergences=tuple(divergences),
     )
+
+
+def _versions(counts: LogCounts) -> list[str]:
+    """Return a warning if the processes load different versions, which NCCL does not support in one job."""
+    found = sorted(counts.facts.get("version", ()))
+    if len({version.split()[0] for version in found}) == len(found):
+        return []
+    where = {version: listed(transport.hosts_of(counts, f"version {version}"), 6) for version in found}
+    text = "; ".join(version + (f" on {hosts}" if hosts else "") for version, hosts in where.items())
+    return [f"versions differ: {text}"]
 
 
 def _errors(counts: LogCounts) -> tuple[Problem, ...]:

@@ -11,6 +11,8 @@ from .communicators import parse_process
 from .counts import LogCounts
 from .report import Transport
 
+_THROUGH_PCIE = {"PIX", "PXB", "PHB", "SYS"}
+_PCIE_CHUNK = "131072"
 _OFI = re.compile(r"libfabric|\bofi\b|\baws\b", re.IGNORECASE)
 
 
@@ -21,7 +23,7 @@ def transport(counts: LogCounts) -> Transport | None:
     if chosen:
         verdict = _network(counts, chosen)
     elif any(kind.startswith("P2P") for kind in counts.channels):
-        verdict = "NVLink/P2P"
+        verdict = _peer_to_peer(counts)
     elif "SHM" in counts.channels:
         verdict = "SHM"
     else:
@@ -48,6 +50,17 @@ def _network(counts: LogCounts, names: set[str]) -> str:
     return sorted(names)[0]
 
 
+def _peer_to_peer(counts: LogCounts) -> str:
+    """Return the kind of links between the GPUs of a node: by the rings that NCCL found, else by its chunk size.
+
+    On one node, NCCL's chunk is 128 KiB unless NVLink connects all GPUs. NVLink/P2P if no line shows the links.
+    """
+    rings, chunks = set(_fact(counts, "links")), set(_fact(counts, "chunk"))
+    if (rings and rings <= _THROUGH_PCIE) or (not rings and counts.nodes == 1 and chunks == {_PCIE_CHUNK}):
+        return "P2P over PCIe"
+    return "XGMI/P2P" if "XGMI" in rings else "NVLink/P2P"
+
+
 def _fact(counts: LogCounts, topic: str) -> Counter[str]:
     return counts.facts.get(topic, Counter())
 
@@ -68,6 +81,9 @@ def _evidence(counts: LogCounts) -> list[str]:
         devices[text.strip().removesuffix("[RO]").strip()] += n
     lines += [f"NET/IB : Using {text}: {plural(n, 'lines')}" for text, n in devices.most_common(4)]
     lines += [f"{text}: {plural(n, 'lines')}" for text, n in _fact(counts, "no_ib").items()]
+    if any(kind.startswith("P2P") for kind in counts.channels):
+        lines += [f"ring through {link}: {plural(n, 'lines')}" for link, n in sorted(_fact(counts, "links").items())]
+        lines += [f"P2P Chunksize set to {size}: {plural(n, 'lines')}" for size, n in _fact(counts, "chunk").items()]
     return lines
 
 

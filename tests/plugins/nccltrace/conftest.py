@@ -9,7 +9,9 @@ import pytest
 
 from llmbx_nccltrace import native_engine
 from llmbx_nccltrace.blocks import BLOCK, Blocks, Chunk
+from llmbx_nccltrace.communicators import merge_damaged_hosts
 from llmbx_nccltrace.counts import LogCounts, append
+from llmbx_nccltrace.divergence import divergences
 from llmbx_nccltrace.python_engine import PythonCounter
 from llmbx_nccltrace.report import Report
 from llmbx_nccltrace.scan import read_logs
@@ -46,7 +48,8 @@ def read(tmp_path: Path, engine: str) -> Read:
         path.write_text("".join(line + "\n" for line in lines))
         counts, used = read_logs([path], engine)  # type: ignore[arg-type]
         assert used == engine
-        return summarize(counts, [path], formats)  # type: ignore[arg-type]
+        merge_damaged_hosts(counts)
+        return summarize(counts, [path], formats, divergences(counts, [path]))  # type: ignore[arg-type]
 
     return report
 

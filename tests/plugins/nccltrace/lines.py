@@ -8,16 +8,20 @@ from collections import Counter
 SIZES = {0: 1, 1: 1, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 8, 9: 2, 10: 1, 11: 1}
 """Bytes of an element by data type number, from NCCL's nccl.h."""
 
+PER_RANK = ("AllGather", "ReduceScatter", "AlltoAll", "AllToAll", "Gather", "Scatter")
+"""Operations with a message of count elements for each rank (NCCL and RCCL spell AlltoAll differently)."""
+
 
 def coll(
     op: str = "AllReduce", *, host: str | None = "node1", pid: int = 4711, dev: int = 0, count: int = 1024,
     dtype: int = 9, comm: str = "0x55a0", nranks: int = 8, number: int = 1,
-    stream: str = "0x5555630c58b0", label: str = "", send: str = "0x7ffb4713c200", tail: str = "", root: int = 0,
+    stream: str = "0x5555630c58b0", label: str = "", send: str = "0x7ffb4713c200", acc: str = "", tail: str = "",
+    root: int = 0,
 ) -> str:  # fmt: skip
     """Return one collective's line, without its line terminator."""
     return (
-        f"{head(host, pid, dev, label)}{op}: opCount {number:x} sendbuff {send} recvbuff 0x7ffb4713c200 count {count} "
-        f"datatype {dtype} op 0 root {root} comm {comm} [nranks={nranks}] stream {stream}{tail}"
+        f"{head(host, pid, dev, label)}{op}: opCount {number:x} sendbuff {send} recvbuff 0x7ffb4713c200 {acc}"
+        f"count {count} datatype {dtype} op 0 root {root} comm {comm} [nranks={nranks}] stream {stream}{tail}"
     )
 
 
@@ -39,7 +43,7 @@ def opened(
 
 def message(op: str, dtype: int, nranks: int, count: int) -> int:
     """Return the bytes of the whole message by the documented convention."""
-    return count * SIZES[dtype] * (nranks if op in ("AllGather", "ReduceScatter") else 1)
+    return count * SIZES[dtype] * (nranks if op in PER_RANK else 1)
 
 
 def oracle(text: str) -> tuple[Counter[tuple[str, int, int, int]], int, int]:
@@ -49,6 +53,7 @@ def oracle(text: str) -> tuple[Counter[tuple[str, int, int, int]], int, int]:
     if lines[-1] == "":
         lines.pop()
     for line in lines:
+        line = re.sub(r"( recvbuff \S+) acc \S+( count )", r"\1\2", line)
         before, *pieces = line.split(": opCount ")
         for piece in pieces:
             record = _record(before, piece)

@@ -25,7 +25,9 @@ LABELS = [
 ]  # fmt: skip
 COLLS = st.builds(
     coll,
-    st.sampled_from(["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Send", "Recv", "AllToAllPivot"]),
+    st.sampled_from(
+        ["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Send", "Recv", "AllToAllPivot", "AlltoAll", "Gather"]
+    ),
     host=st.sampled_from(["node1", "node2", "dgx-01", "ip-10-0-0-1", None]),
     pid=st.sampled_from([7, 4711, 4712, 4194304]),
     dev=st.integers(0, 15),
@@ -38,6 +40,7 @@ COLLS = st.builds(
     send=ADDRESSES,
     label=st.sampled_from(LABELS),
     tail=st.sampled_from(["", " task 3 globalrank 7", "\r"]),
+    acc=st.sampled_from(["", "acc (nil) ", "acc 0x7f10 "]),
 )
 OTHERS = st.one_of(
     st.just(""),
@@ -82,6 +85,8 @@ def damaged(draw: st.DrawFn) -> str:
 @example(
     text="".join(head() + text + "\n" for text in ("a", "[3] " + coll()[len(head()) :], "b")), block=400, cuts=[20]
 )
+@example(text=coll(nranks=100).partition(" stream")[0] + coll(host="node2") + "\n", block=400, cuts=[])
+@example(text="node1:4:4 [0] a.cc:1 NCCL WARN x [3]node2:5:5 [0] NCCL INFO y\n", block=400, cuts=[])
 @example(text=coll()[35:60] + " " + coll(host="node2") + "\n", block=400, cuts=[])
 @example(text="\n".join([coll(), opened(0, 8), coll(), opened(0, 4, identity="0xb"), coll()]), block=400, cuts=[250])
 def test_engines_agree_with_a_simple_parser(

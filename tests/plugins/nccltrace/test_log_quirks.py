@@ -36,6 +36,10 @@ def test_the_recipes_own_line_without_a_host(read: Read) -> None:
         ("Reduce", 9, "bfloat16", 2000),
         ("AllGather", 9, "bfloat16", 2000 * 16),
         ("ReduceScatter", 10, "float8e4m3", 1000 * 16),
+        ("AlltoAll", 9, "bfloat16", 2000 * 16),
+        ("AllToAll", 9, "bfloat16", 2000 * 16),
+        ("Gather", 7, "float32", 4000 * 16),
+        ("Scatter", 1, "uint8", 1000 * 16),
         ("Send", 8, "float64", 8000),
         ("Recv", 5, "uint64", 8000),
     ],
@@ -66,6 +70,34 @@ def test_rccl_adds_fields_and_time_stamps_go_first(read: Read) -> None:
     )
     assert only(report).calls == 4
     assert report.cut == 0
+
+
+def test_rccl_adds_a_pointer_after_the_receive_buffer(read: Read) -> None:
+    """`acc`, since RCCL 2.27; a line that ends inside it is truncated."""
+    line = coll(acc="acc (nil) ", tail=" task 0 globalrank 3")
+    report = read(line, coll(acc="acc 0x7f0b00000000 "), coll(), line[: line.index("acc") + 8])
+    assert (only(report).calls, report.cut) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("NCCL version 2.21.5+cuda12.4", "NCCL version 2.21.5+cuda12.4"),
+        (head() + "NCCL version 2.27.7+cuda13.0", "NCCL version 2.27.7+cuda13.0"),
+        (head() + "RCCL version : 2.22.3-HEAD:9c1c3ad", "RCCL version 2.22.3-HEAD:9c1c3ad"),
+        ("RCCL version 2.18.3+hip6.0 HEAD:2f6d59e+", "RCCL version 2.18.3+hip6.0"),
+    ],
+)
+def test_the_version_with_and_without_a_header(read: Read, line: str, version: str) -> None:
+    report = read(line, coll())
+    assert report.versions == (version,) and report.warnings == ()
+
+
+def test_two_versions_in_one_job_are_a_warning_with_their_hosts(read: Read) -> None:
+    versions = [head(host) + f"NCCL version {v}" for host, v in (("n1", "2.27.7"), ("n2", "2.26.2"), ("n3", "2.27.7"))]
+    (warning,) = read(*versions, coll()).warnings
+    assert warning == "versions differ: NCCL version 2.26.2 on n2; NCCL version 2.27.7 on n1, n3"
+    assert read("NCCL version 2.27.7", head() + "RCCL version 2.27.7", coll()).warnings == ()
 
 
 def test_null_pointers_are_printed_as_nil(read: Read) -> None:
@@ -240,7 +272,17 @@ def test_sizes_are_counted_by_power_of_two(read: Read) -> None:
 
 @pytest.mark.parametrize(
     ("op", "factor"),
-    [("AllReduce", 1.5), ("AllGather", 0.75), ("ReduceScatter", 0.75), ("Broadcast", 1), ("Send", 1), ("Recv", 0)],
+    [
+        ("AllReduce", 1.5),
+        ("AllGather", 0.75),
+        ("ReduceScatter", 0.75),
+        ("Broadcast", 1),
+        ("Send", 1),
+        ("Recv", 0),
+        ("AlltoAll", 0.75),
+        ("Gather", 0.75),
+        ("Scatter", 0.75),
+    ],
 )
 def test_bus_bytes_follow_the_convention_of_nccl_tests(read: Read, op: str, factor: float) -> None:
     (total,) = read(coll(op, nranks=4), coll(op, nranks=4)).totals

@@ -32,3 +32,21 @@ def test_a_log_with_only_distinct_sizes(tmp_path: Path, engine: str) -> None:
     assert counted == calls
     assert rows == 100_001
     assert megabytes < 200, megabytes
+
+
+def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
+    peaks = []
+    for files in (8, 256):
+        folder = tmp_path / str(files)
+        folder.mkdir()
+        for rank in range(files):
+            (folder / f"rank{rank}.log").write_text(
+                "".join(coll(pid=rank, count=n) + "\n" for n in range(256 * 8 // files))
+            )
+        done = subprocess.run(
+            [sys.executable, "-c", READ, folder, "native"], capture_output=True, text=True, check=True
+        )
+        calls, _, megabytes = map(int, done.stdout.split())
+        assert calls == 2048
+        peaks.append(megabytes)
+    assert peaks[1] - peaks[0] < 30, peaks

@@ -54,6 +54,28 @@ def test_verdicts(read: Read, verdict: str, lines: list[str]) -> None:
     assert any("fallback to sockets" in w for w in report.warnings) == (verdict == "Socket")
 
 
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        (["P2P Chunksize set to 131072"], "P2P over PCIe"),
+        (["P2P Chunksize set to 524288"], "NVLink/P2P"),
+        (["Pattern 4, crossNic 0, nChannels 2, bw 24.0/24.0, type PHB/PIX, sameChannels 1"], "P2P over PCIe"),
+        (["Pattern 4, crossNic 0, nChannels 12, bw 20.0/20.0, type NVL/PIX, sameChannels 1"], "NVLink/P2P"),
+        (["Pattern 4, crossNic 0, nChannels 12, bw 48.0/48.0, type XGMI/PIX, sameChannels 1"], "XGMI/P2P"),
+        (
+            ["Pattern 4, bw 20.0/20.0, type NVL/PIX", "P2P Chunksize set to 131072"],
+            "NVLink/P2P",
+        ),
+        ([], "NVLink/P2P"),
+    ],
+)
+def test_the_links_between_the_gpus_of_a_node(read: Read, lines: list[str], verdict: str) -> None:
+    nodes = "comm 0x1 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0"
+    report = read(*(head() + line for line in (nodes, *lines)), via("P2P/IPC", direction=""), coll())
+    assert report.transport is not None and report.transport.verdict == verdict
+    assert not report.transport.fallback and report.warnings == ()
+
+
 def test_on_one_node_the_selected_network_is_not_used(read: Read) -> None:
     """Kept of a real run with one rank of NCCL 2.28.9 on a machine without InfiniBand."""
     (log,) = (ROOT / "benchmarks/gpu/results/2026-11-26").glob("nccl-*/nccl.log")
