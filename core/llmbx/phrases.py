@@ -12,6 +12,15 @@ def plural(number: int | None, things: str, thing: str = "") -> str:
     return f"{number:,} {(thing or things.removesuffix('s')) if number == 1 else things}"
 
 
+def duration(seconds: float) -> str:
+    """A time in words: `40 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    days, hours = divmod(minutes // 60, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
+
+
 def format_bytes(size: float) -> str:
     """A number of bytes with a decimal unit: `612 kB`, `61 MB`, `18.2 GB`."""
     for unit in ("B", "kB", "MB"):

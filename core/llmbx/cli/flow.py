@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import UsageError
+from ..errors import InfraError, UsageError
 from ..model import Expected, Result, RunSpec, Workload
 from .options import Workspace
 from .output import print_json
 
 if TYPE_CHECKING:
+    from ..launchers.base import Unreachable
     from ..record.folder import PairMark, Run
     from ..run.context import RunContext
 
@@ -72,6 +73,7 @@ def once(
     JSON as one array. `pair` is the position among alternating runs, `allowed` the tolerated slowdown against the
     published figure (a fraction). Raises `UsageError` for an invalid specification.
     """
+    from ..launchers.base import Unreachable
     from ..run.pipeline import attend, start
     from .progress import Progress
 
@@ -99,6 +101,9 @@ def once(
         progress.close()
         click.echo(_left(run, context.launcher.attended, _name(run, workspace)), err=True)
         raise
+    except Unreachable as error:
+        progress.close()
+        raise not_followed(run, _name(run, workspace), error) from error
     progress.close()
     if format_ == "text" or (format_ == "json" and group is None):
         _print(result, run, workspace, spec, format_, allowed)
@@ -131,6 +136,16 @@ def _left(run: Run, attended: bool, name: str) -> str:
     return f"{run.record.id} {'has ended' if run.files.file(RESULT).exists() else 'is being stopped'}"
 
 
+def not_followed(run: Run, name: str, error: Unreachable) -> InfraError:
+    """The error of a run whose scheduler did not answer for too long: its job goes on, unless it was never started."""
+    from ..record.folder import RESULT, read_run
+
+    job = read_run(run.path).record.job
+    if job is None or run.files.file(RESULT).exists():
+        return error
+    return InfraError(f"{error}; job {job.job_id} goes on: llmbx logs --follow {name}; cancel: llmbx cancel {name}")
+
+
 def _print_started(started: Started, name: str, format_: str, alone: bool) -> None:
     if format_ == "text":
         click.echo(started.run_id)
@@ -141,7 +156,6 @@ def _print_started(started: Started, name: str, format_: str, alone: bool) -> No
 
 def enter_here(spec: RunSpec, workspace: Workspace, force: bool) -> tuple[RunSpec, RunContext]:
     """The context of this run. Errors of the specification are reported before tools that are missing here."""
-    from ..errors import InfraError
     from ..run.context import admit, enter, findings
 
     try:

@@ -18,7 +18,11 @@ from .streams import stdout_works, visible
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ..model import Result
+    from ..record.folder import Run
     from ..run_files import RunFile
+    from .options import Workspace
+    from .progress import Progress
 
 POLL_S = 0.5
 PIECE = 1 << 20
@@ -86,29 +90,55 @@ def _print(log: Path | RunFile) -> None:
 def follow_run(run_name: str) -> int:
     """Show the progress of a run until it ends, then its result; return the exit code of `llmbx run`."""
     from ..history import find_run
-    from ..run.context import context_of
-    from ..run.finalize import finalize, launcher_of
-    from ..run.follow import follow
-    from ..run.pipeline import attend, exit_code
-    from ..run.retry import may_take_over, take_over
-    from .flow import ALLOWED, result_text
+    from ..launchers.base import Unreachable
+    from ..run.pipeline import exit_code
+    from .flow import ALLOWED, not_followed, result_text
     from .progress import Progress
 
     workspace = load_workspace()
     run = find_run(workspace.install, run_name)
     progress = Progress(run.record.spec)
-    while (result := finalize(run, workspace.plugins)) is None:
+    try:
+        run, result = _to_the_end(run, workspace, progress)
+    except Unreachable as error:
+        progress.close()
+        raise not_followed(run, run_name if os.sep in run_name else run.record.id, error) from error
+    progress.close()
+    click.echo(result_text(result, run, workspace, run.record.spec, ALLOWED), nl=False)
+    return exit_code(result)
+
+
+def _to_the_end(run: Run, workspace: Workspace, progress: Progress) -> tuple[Run, Result]:
+    """Follow the run and its later attempts; return it as it is at the end, with its result."""
+    from ..history import find_run
+    from ..run.context import context_of
+    from ..run.finalize import launcher_of
+    from ..run.follow import follow
+    from ..run.pipeline import attend
+    from ..run.retry import may_take_over, take_over
+
+    while (result := _result(run, workspace)) is None:
         if run.record.job is not None and may_take_over(run, launcher_of(run, workspace.plugins)):
-            result = attend(take_over(run), context_of(run, workspace.plugins, workspace.install), progress)
-            break
+            return run, attend(take_over(run), context_of(run, workspace.plugins, workspace.install), progress)
         if run.record.job is not None:
             parser = functools.partial(workspace.plugins.framework(run.record.spec.plugin).parse_log, run.record.spec)
             follow(run, launcher_of(run, workspace.plugins), parser, progress)
-            result = finalize(run, workspace.plugins)
+            result = _result(run, workspace)
         if result is not None:
             break
         time.sleep(POLL_S)  # It is being prepared, or the process that started it is about to retry it.
         run = find_run(workspace.install, run.record.run_id)
-    progress.close()
-    click.echo(result_text(result, run, workspace, run.record.spec, ALLOWED), nl=False)
-    return exit_code(result)
+    return run, result
+
+
+def _result(run: Run, workspace: Workspace) -> Result | None:
+    """The result of an ended run; None if it goes on, or its scheduler does not answer: following it survives that."""
+    from ..launchers.base import Unreachable
+    from ..run.finalize import finalize
+
+    try:
+        return finalize(run, workspace.plugins)
+    except Unreachable:
+        if run.record.job is None:
+            raise
+        return None

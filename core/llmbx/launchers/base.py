@@ -63,7 +63,10 @@ class Launcher(ABC):
 
     @abstractmethod
     def status(self, job: Job, run_dir: Path) -> JobStatus:
-        """Return the job's current status. Must work in any process on any machine that can read the run folder."""
+        """Return the job's current status. Must work in any process on any machine that can read the run folder.
+
+        Raises `Unreachable` while the scheduler cannot be queried: following a run survives that (`outage_limit`).
+        """
 
     @abstractmethod
     def cancel(self, job: Job, run_dir: Path) -> None:
@@ -118,6 +121,13 @@ class Launcher(ABC):
     def queue_limit(self, spec: RunSpec) -> tuple[float, str] | None:
         """Return for how many seconds the job of a run may be pending, and where this limit is set; None: for ever."""
         return None
+
+    def outage_limit(self, spec: RunSpec) -> tuple[float, str] | None:
+        """Return for how many seconds the scheduler's commands may fail while a run is followed, and where this is set.
+
+        None: for ever. After that llmbx stops following the run, whose job goes on. The default is an hour.
+        """
+        return 3600.0, ""
 
     def cancel_pending(self, job: Job, run_dir: Path) -> None:
         """Cancel the job if it is pending, and leave it alone if it has started. The default calls `cancel`."""

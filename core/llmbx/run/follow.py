@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ..clock import SteadyClock
-from ..launchers.base import Launcher, Unreachable
+from ..errors import InfraError
+from ..launchers.base import Launcher
 from ..logs.line import as_lines
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
@@ -23,6 +24,7 @@ from ..record.folder import Run
 from ..record.masking import Growing, Masker
 from ..run_files import RunFile, run_file
 from .assess import owns
+from .outage import Outage
 from .waiting import give_up
 
 POLL_S = 0.2
@@ -214,7 +216,8 @@ def follow(
 ) -> JobStatus:
     """Follow a run until its job has ended; return the final status. `parser` makes a parser for its log.
 
-    A job that can never start, or that waits in the queue for too long, is cancelled.
+    A job that can never start, or that waits in the queue for too long, is cancelled. Failures of the scheduler's
+    commands are survived for the launcher's `outage_limit`; then `Unreachable` is raised, and the job goes on.
     If the log does not grow for the spec's `stall_timeout_s` seconds, the ranks' stacks are dumped into it and the job
     is cancelled. A run that takes longer than `deadline_s` seconds is cancelled too, without a stack dump.
     KeyboardInterrupt is left to the caller. A run of another user is only watched.
@@ -226,34 +229,33 @@ def follow(
         run.log_file, parser, sink, first, masked, REMOTE_S if launcher.remote else SOURCES_S
     )  # fmt: skip
     start = polled = now()
-    status = launcher.status(job, run.path)
+    outage = Outage(launcher.outage_limit(run.record.spec), lambda text: sink.event(Event(kind="note", text=text)), now)
+    ask = partial(outage.ask, partial(launcher.status, job, run.path))
+    status, overdue = ask(), None
     while status.state in ("pending", "running"):
         follower.read()
-        ended = _overdue(run, status, follower, now() - start, deadline_s) if own else None
-        if ended is not None:
-            return _stop(run, launcher, follower, ended)
+        if own and overdue is None:
+            overdue = _overdue(run, status, follower, now() - start, deadline_s)
+            if overdue is not None and _stop(run, launcher, overdue, outage, first=True):
+                break
         time.sleep(POLL_S)
         if now() - polled >= launcher.poll_s:
-            status, polled = _poll(run, launcher, status), now()
+            status, polled = ask(), now()
             sink.status(status)
-            status = (give_up(run, launcher, status) if own else None) or status
+            if own and not outage.lasts:
+                status = give_up(run, launcher, status) or status
+            if overdue is not None and _stop(run, launcher, overdue, outage):
+                break
+    else:
+        overdue = None  # it has ended by itself
     follower.close()
     if own:
         arrivals.note(run, follower.arrivals, follower.all_reads, follower.clock_set)
-    return status
+    return status if overdue is None else _as_stopped(overdue, ask())
 
 
 def _ignore(at: float) -> None:
     """Note nothing in the folder of another user."""
-
-
-def _poll(run: Run, launcher: Launcher, known: JobStatus) -> JobStatus:
-    """Return the job's status; while the scheduler does not answer, the last known one, as the job may still run."""
-    assert run.record.job is not None
-    try:
-        return launcher.status(run.record.job, run.path)
-    except Unreachable as error:
-        return known.replace(reason=str(error))
 
 
 def _overdue(
@@ -269,13 +271,23 @@ def _overdue(
     return None
 
 
-def _stop(run: Run, launcher: Launcher, follower: Follower, ended: JobStatus) -> JobStatus:
+def _stop(run: Run, launcher: Launcher, ended: JobStatus, outage: Outage, first: bool = False) -> bool:
+    """Cancel a run that has stalled or taken too long; False if that fails, and is to be tried again.
+
+    The ranks' stacks are dumped the `first` time.
+    """
     assert run.record.job is not None
-    if ended.verdict == "stalled":
-        launcher.dump_stacks(run.record.job, run.path)
-        time.sleep(STACK_GRACE_S)
-    launcher.cancel(run.record.job, run.path)
-    follower.close()
-    arrivals.note(run, follower.arrivals, follower.all_reads, follower.clock_set)
-    final = launcher.status(run.record.job, run.path)
+    try:
+        if first and ended.verdict == "stalled":
+            launcher.dump_stacks(run.record.job, run.path)
+            time.sleep(STACK_GRACE_S)
+        launcher.cancel(run.record.job, run.path)
+    except InfraError as error:
+        outage.failed(error)
+        return False
+    return True
+
+
+def _as_stopped(ended: JobStatus, final: JobStatus) -> JobStatus:
+    """The final status of a run that was cancelled for this reason."""
     return ended.replace(exit_code=final.exit_code, started=final.started or ended.started, since_boot=final.since_boot)

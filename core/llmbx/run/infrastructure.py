@@ -18,6 +18,7 @@ from ..logs.timeline import refused_by_all
 from ..model import JobStatus, Result
 from ..model.launch import PREFLIGHT
 from ..run_files import RunFolder
+from .cancellation import WHY as NEVER
 from .collector import Log
 
 LOST = ("node_fail", "preempted")
@@ -42,6 +43,8 @@ def infrastructure_cause(status: JobStatus, result: Result, log: Log, refusals: 
         return result.cause or result.status
     if status.phase == PREFLIGHT and status.verdict is None:
         return result.cause
+    if status.verdict == NEVER and status.node is not None:
+        return result.cause  # of one node; another may run the job
     if status.verdict is not None or result.status != "failed" or status.state == "lost":
         return None
     found = log.failure_of_failed

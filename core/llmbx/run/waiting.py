@@ -9,7 +9,9 @@ from ..clock import age_s
 from ..errors import InfraError
 from ..launchers.base import Launcher
 from ..model import Job, JobStatus
+from ..phrases import duration
 from ..record.folder import Run
+from .cancellation import note_not_started
 
 NEVER = "not_started"
 """Verdict of a pending job that can never start, and of one that was given up."""
@@ -33,6 +35,7 @@ def give_up(run: Run, launcher: Launcher, status: JobStatus) -> JobStatus | None
         return None
     try:
         launcher.cancel_pending(job, run.path)
+        note_not_started(run.files, reason)  # the scheduler may take longer to report it
         after = _settled(run, job, launcher)
     except InfraError:  # it is tried again with the next status
         return None
@@ -55,7 +58,7 @@ def _why(run: Run, job: Job, launcher: Launcher, status: JobStatus) -> str | Non
     waited = age_s(max(job.submitted, last_output), f"{run.folder} in the queue")
     if waited < seconds:
         return None
-    return f"job {job.job_id} was cancelled: it waited {_time(waited)} in the queue ({status.reason}); {origin}"
+    return f"job {job.job_id} was cancelled: it waited {duration(waited)} in the queue ({status.reason}); {origin}"
 
 
 def _settled(run: Run, job: Job, launcher: Launcher) -> JobStatus | None:
@@ -69,9 +72,3 @@ def _settled(run: Run, job: Job, launcher: Launcher) -> JobStatus | None:
         if time.monotonic() >= until:
             return status
         time.sleep(launcher.poll_s / 4)
-
-
-def _time(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    days, hours = divmod(minutes // 60, 24)
-    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"

@@ -73,7 +73,8 @@ def owners_umask() -> str:
 def call(*command: str, cwd: str | None = None, environ: Mapping[str, str] | None = None, timeout_s: float = 60) -> str:
     """Run a command and return its output.
 
-    Raises `Unreachable` if the controller does not respond within `timeout_s` seconds, `InfraError` for other failures.
+    Raises `Unreachable` if the controller does not respond within `timeout_s` seconds, or this machine cannot start the
+    command now, `InfraError` for other failures.
     """
     import subprocess
 
@@ -84,6 +85,8 @@ def call(*command: str, cwd: str | None = None, environ: Mapping[str, str] | Non
         )  # fmt: skip
     except FileNotFoundError as error:
         raise InfraError(f"{command[0]} is not on PATH: this machine is not part of a Slurm cluster") from error
+    except OSError as error:
+        raise Unreachable(f"{command[0]} could not be started: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
         raise Unreachable(f"{command[0]} timed out after {timeout_s:g} s: see `scontrol ping`") from error
     if done.returncode != 0:
@@ -98,10 +101,13 @@ def _error(command: str, text: str, code: int) -> InfraError:
     return kind(f"{command}: {line}" + (f"; {hint}" if hint else ""))
 
 
+_COMMANDS = ("sbatch: ", "squeue: ", "sacct: ", "scontrol: ", "scancel: ")
+
+
 def message(text: str) -> str:
     """The error message of a Slurm command in one line, without prefixes, from its standard error."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Try ")]
-    for prefix in ("sbatch: ", "error: ", "Batch job submission failed: "):
+    for prefix in (*_COMMANDS, "error: ", "Batch job submission failed: "):
         lines = [line.removeprefix(prefix) for line in lines]
     return "; ".join(dict.fromkeys(lines))
 

@@ -35,7 +35,7 @@ from .find import find_jobs
 from .params import check_params, check_srun
 from .pending import Pending
 from .preflight import PREFLIGHT
-from .settings import queue_limit, sbatch_options, srun_options, with_option
+from .settings import outage_limit, queue_limit, sbatch_options, srun_options, with_option
 from .state import PENDING, VERDICTS, Queue, SlurmState
 
 GRACE_S = 30.0
@@ -69,6 +69,7 @@ class SlurmLauncher(Launcher):
         """`inside` returns the launcher for the allocation that this process runs in, if it runs in one."""
         self._queue = Queue()
         self._pending = Pending()
+        self._signs: dict[str, tuple[Exit | None, float | None]] = {}
         self._inside = inside
 
     def available(self) -> str | None:
@@ -98,6 +99,7 @@ class SlurmLauncher(Launcher):
         if not environ.get(JOB):
             check_params(sbatch_options(spec), spec.origins)
             queue_limit(spec)
+            outage_limit(spec)
 
     def complete_spec(self, spec: RunSpec) -> RunSpec:
         """The specification with the settings that depend on the rest of the run. Raises `UsageError` if invalid."""
@@ -120,6 +122,10 @@ class SlurmLauncher(Launcher):
     def queue_limit(self, spec: RunSpec) -> tuple[float, str] | None:
         """How many seconds the job may be pending, and where that is set; None: for ever."""
         return queue_limit(spec)
+
+    def outage_limit(self, spec: RunSpec) -> tuple[float, str] | None:
+        """How many seconds Slurm's commands may fail while a run is followed, and where that is set; None: for ever."""
+        return outage_limit(spec)
 
     def without_node(self, spec: RunSpec, node: str) -> RunSpec | None:
         """The specification with `node` excluded; None if the nodes were selected with nodelist."""
@@ -176,24 +182,68 @@ class SlurmLauncher(Launcher):
         return Job(launcher=self.name, job_id=job_id, submitted=time.time())
 
     def status(self, job: Job, run_dir: Path) -> JobStatus:
-        """The status from Slurm's state, the script's exit file, and srun's messages, in this order of precedence."""
+        """The status from Slurm's state, the script's exit file, and srun's messages, in this order of precedence.
+
+        Raises `Unreachable` while Slurm's commands fail, unless there is an exit file.
+        """
         if job.process is not None:
             return self._status_in_allocation(job, job.process, run_dir)
         try:
-            state = self._queue.state(job.job_id)
-        except Unreachable as error:
-            return self._unreachable(job, run_dir, error)
-        end = _script_exit(job, run_dir)  # read after the queue: a job that has ended there has written its exit file
+            return self._status(job, run_dir)
+        except Unreachable:
+            end = _script_exit(job, run_dir)
+            seen, while_pending = self._signs.get(job.job_id, (None, None))
+            if end is None or (while_pending is not None and seen == end):  # of the start before a requeue
+                raise
+            return _ended(job, run_dir, None, end)
+
+    def _status(self, job: Job, run_dir: Path) -> JobStatus:
+        state, end = self._look(job, run_dir)
         if state is not None and state.live and not (end is not None and end.exit_code == 0):
             if state.name in PENDING:
-                return self._pending.status(job, state)
+                status = self._pending.status(job, state)
+                if self._pending.is_new(job):
+                    self._queue.hurry()
+                return status
             where = f"{state.name.lower()}: {state.reason}" if state.reason else state.name.lower()
             return JobStatus(state="running", reason=where, started=state.started)
         if end is not None and state is not None and _from_earlier_start(end, state):
             return _requeued_without_start(self._queue.with_exit(job.job_id) or state)
         if end is None:  # only then query the exit code, which costs one command for each job
             state = self._queue.with_exit(job.job_id)
+            if state is None:
+                return _forgotten(job, run_dir, _evidence(run_dir), self._queue.missing_s(job.job_id))
+            if reason := self._not_started(job, run_dir, state):
+                return JobStatus(
+                    state="ended", exit_code=InfraError.exit_code, verdict="not_started", reason=reason,
+                    node=state.host or None, ended=state.ended,
+                )  # fmt: skip
         return _ended(job, run_dir, None if state and state.live else state, end)
+
+    def _look(self, job: Job, run_dir: Path) -> tuple[SlurmState | None, Exit | None]:
+        """Slurm's state and the script's exit file, read in this order: a job that has ended has written its exit file.
+
+        A new exit file, or output of a pending job, means that Slurm's state has changed.
+        """
+        state, end = self._queue.state(job.job_id), _script_exit(job, run_dir)
+        if state is None or not state.live:
+            return state, end
+        signs = (end, _last_output(run_dir) if state.name in PENDING else None)
+        if self._signs.setdefault(job.job_id, signs) != signs:
+            self._signs[job.job_id] = signs
+            self._queue.hurry()
+            state, end = self._queue.state(job.job_id), _script_exit(job, run_dir)
+        return state, end
+
+    def _not_started(self, job: Job, run_dir: Path, state: SlurmState) -> str | None:
+        """Why the script of an ended job never started; None if it did, or could have and was cancelled before."""
+        if state.not_opened and _last_output(run_dir) < (state.started or 0.0) - CLOCK_SKEW_S:
+            node = state.host or ("one of " if "[" in state.nodes or "," in state.nodes else "") + state.nodes
+            return f"{node} could not open the job's output ({run_dir} is not visible or not writable there)"
+        if state.name == "CANCELLED" and state.started is None:
+            why = self._pending.why_cancelled(job, state)
+            return why and f"job {job.job_id} was cancelled: {why}"
+        return None
 
     def watch(self, jobs: Sequence[Job]) -> None:
         """Include these jobs in the next query, so that one command returns the state of all of them."""
@@ -210,11 +260,13 @@ class SlurmLauncher(Launcher):
             return
         number, _, cluster = job.job_id.partition(";")
         call("scancel", *([f"--clusters={cluster}"] if cluster else []), number)
+        self._queue.hurry()
 
     def cancel_pending(self, job: Job, run_dir: Path) -> None:
         """Cancel the job if it is pending; a job that has started in the meantime goes on."""
         number, _, cluster = job.job_id.partition(";")
         call("scancel", *([f"--clusters={cluster}"] if cluster else []), "--state=PENDING", number)
+        self._queue.hurry()
 
     def dump_stacks(self, job: Job, run_dir: Path) -> None:
         """Send SIGUSR1 to every rank, but not to the script."""
@@ -244,6 +296,7 @@ class SlurmLauncher(Launcher):
 
     def _ended_in_allocation(self, job: Job, run_dir: Path, end: Exit) -> JobStatus:
         """The status of an ended run inside an allocation, whose end is the cause if both ended together."""
+        self._queue.hurry()
         try:
             state = self._queue.state(job.job_id) if end.exit_code else None
         except Unreachable:
@@ -252,16 +305,6 @@ class SlurmLauncher(Launcher):
             return JobStatus(state="running", reason="the allocation is ending", started=end.started)
         together = state is not None and state.ended is not None and abs(state.ended - end.ended) < TOGETHER_S
         return _ended(job, run_dir, state if together and state and state.name in VERDICTS else None, end)
-
-    def _unreachable(self, job: Job, run_dir: Path, error: Unreachable) -> JobStatus:
-        end = _script_exit(job, run_dir)
-        if end is not None:
-            return _ended(job, run_dir, None, end)
-        known = self._queue.last(job.job_id)
-        if known is None:
-            raise error
-        reason = f"last seen {known.name.lower()}; {error}"
-        return JobStatus(state="pending" if known.name in PENDING else "running", reason=reason, started=known.started)
 
 
 def submitted_environment(spec: RunSpec) -> dict[str, str]:
@@ -298,8 +341,6 @@ def _requeued_without_start(state: SlurmState) -> JobStatus:
 
 def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: Exit | None) -> JobStatus:
     evidence = _evidence(run_dir)
-    if state is None and end is None:
-        return _forgotten(job, run_dir, evidence)
     known = state or SlurmState(name="")
     status = end.status() if end is not None else JobStatus(state="ended")
     if status.phase == PREFLIGHT and status.reason and known.name not in VERDICTS:
@@ -336,9 +377,9 @@ def _verdict(state: SlurmState, evidence: Evidence, status: JobStatus) -> str | 
     return status.verdict
 
 
-def _forgotten(job: Job, run_dir: Path, evidence: Evidence) -> JobStatus:
-    """The status of a job that Slurm does not know any more and whose script left no exit file."""
-    silent = time.time() - max(job.submitted, _last_output(run_dir))
+def _forgotten(job: Job, run_dir: Path, evidence: Evidence, missing_s: float) -> JobStatus:
+    """The status of a job that Slurm has not known for `missing_s` seconds, and whose script left no exit file."""
+    silent = min(missing_s, time.time() - max(job.submitted, _last_output(run_dir)))
     if silent < GRACE_S:
         return JobStatus(state="running", reason="no longer in the queue, waiting for exit.json")
     if evidence.verdict:

@@ -36,6 +36,22 @@ class Pending:
         verdict = "not_started" if self._now() - since >= NEVER_S else None
         return JobStatus(state="pending", reason=f"it can never start ({state.reason}): {why}", verdict=verdict)
 
+    def is_new(self, job: Job) -> bool:
+        """Whether a reason with which the job can never start was first seen less than `NEVER_S` seconds ago."""
+        _, since, why = self._known.get(job.job_id, ("", 0.0, None))
+        return why is not None and self._now() - since < NEVER_S
+
+    def why_cancelled(self, job: Job, state: SlurmState) -> str | None:
+        """Why a job that was cancelled while it was pending could never have started; None if it could.
+
+        squeue keeps the last reason of a cancelled job, accounting does not; then the one that this process saw counts.
+        """
+        code, _, why = self._known.get(job.job_id, ("", 0.0, None))
+        now = reasons.code_of(state.reason)
+        if now and now != "by":
+            code, why = now, why if now == code else self._why(job, now)
+        return why and f"it can never start ({code}): {why}"
+
     def _why(self, job: Job, code: str) -> str | None:
         number, _, cluster = job.job_id.partition(";")
         options = (f"--clusters={cluster}",) if cluster else ()

@@ -10,11 +10,14 @@ from llmbx.api import Layer, Option, RunSpec, Scalar, Settings, UsageError, sett
 from . import time_limit
 from .params import from_environ, option_name, parse_params
 
-TABLES = ("sbatch", "srun", "gpus_per_node_flag", "preflight", "vboost", "max_wait")
+TABLES = ("sbatch", "srun", "gpus_per_node_flag", "preflight", "vboost", "max_wait", "max_outage")
 """Fields that are not options of sbatch themselves."""
 
 MAX_WAIT = "7-0"
 """How long a job may be pending, unless the user sets another time: a week."""
+
+MAX_OUTAGE = "1:00:00"
+"""How long Slurm's commands may fail while a run is followed, unless the user sets another time: an hour."""
 
 
 class SlurmSettings(Settings, frozen=True):
@@ -53,6 +56,14 @@ class SlurmSettings(Settings, frozen=True):
         Option(
             help="How long a job may be pending before it is cancelled: a time as for sbatch --time (minutes, "
             "D-H:M …), or unlimited. [default: 7-0, a week]",
+            metavar="TIME",
+        ),
+    ] = None
+    max_outage: Annotated[
+        str | None,
+        Option(
+            help="How long Slurm's commands may fail before llmbx stops following a run, whose job goes on: a time as "
+            "for sbatch --time (minutes, H:M:S …), or unlimited. [default: 1:00:00, an hour]",
             metavar="TIME",
         ),
     ] = None
@@ -117,13 +128,25 @@ def queue_limit(spec: RunSpec) -> tuple[float, str] | None:
 
     Raises `UsageError` for an invalid time.
     """
-    text = settings_of(spec, SlurmSettings).max_wait or MAX_WAIT
-    origin = f"max_wait={text} ({spec.origins.get('slurm.max_wait', 'default')})"
+    return _limit(spec, "max_wait", settings_of(spec, SlurmSettings).max_wait or MAX_WAIT)
+
+
+def outage_limit(spec: RunSpec) -> tuple[float, str] | None:
+    """How many seconds Slurm's commands may fail while a run is followed, and where that is set; None: for ever.
+
+    Raises `UsageError` for an invalid time.
+    """
+    return _limit(spec, "max_outage", settings_of(spec, SlurmSettings).max_outage or MAX_OUTAGE)
+
+
+def _limit(spec: RunSpec, name: str, text: str) -> tuple[float, str] | None:
+    origin = f"{name}={text} ({spec.origins.get(f'slurm.{name}', 'default')})"
     try:
-        minutes = time_limit.minutes(text)
+        seconds = time_limit.seconds(text)
     except ValueError as error:
         raise UsageError(f"{origin}: {error}") from None
-    return None if minutes is None else (minutes * 60.0, f"the limit is {origin}, which --slurm-max-wait changes")
+    option = f"--slurm-{name.replace('_', '-')}"
+    return None if seconds is None else (float(seconds), f"the limit is {origin}, which {option} changes")
 
 
 def srun_options(spec: RunSpec) -> dict[str, str]:

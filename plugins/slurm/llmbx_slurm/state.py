@@ -11,14 +11,20 @@ from llmbx.api import InfraError, Unreachable
 
 from .commands import call
 
-REFRESH_S = 2.0
-"""Maximum age of a cached state, in seconds."""
+REFRESH_S, QUIET_S = 2.0, 60.0
+"""Maximum age of a cached state in seconds: after a change, and while nothing changes."""
+
+GROWTH = 1.5
+"""The maximum age grows by this factor with each answer that has no change."""
 
 BATCH_SIZE = 2000
 """Maximum number of jobs in one query: a command argument is limited to 128 KiB (`MAX_ARG_STRLEN` of Linux)."""
 
 BACKOFF_S = 10.0
-"""Pause in seconds after a query that the controller did not answer; a command takes about as long to time out."""
+"""Pause in seconds after the first query that failed; a command takes about as long to time out."""
+
+NO_ACCOUNTS = ("accounting storage is disabled", "is not on PATH")
+"""What sacct's errors say where there is no accounting; after any other error it is asked again."""
 
 DIGITS = 12
 """Maximum length of a number in the output of Slurm (an epoch second has 10 digits)."""
@@ -49,6 +55,11 @@ VERDICTS = {
 }
 """Status in `result.json` by Slurm's state. For COMPLETED and FAILED the status depends on the data instead."""
 
+STATES = PENDING | RUNNING | {*VERDICTS, "COMPLETED", "FAILED", "REVOKED", "RECONFIG_FAIL"}
+
+NOT_OPENED = "0:53"
+"""`ExitCode` of a job whose standard output could not be opened on its first node, so that its script did not start."""
+
 
 class SlurmState(msgspec.Struct, frozen=True):
     """The state of one job as Slurm reports it; times in epoch seconds, `exit_code` as a shell reports it."""
@@ -59,6 +70,10 @@ class SlurmState(msgspec.Struct, frozen=True):
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
+    not_opened: bool = False
+    """Whether the first node could not open the job's output."""
+    host: str = ""
+    """The first node, which runs the script."""
 
     @property
     def live(self) -> bool:
@@ -76,23 +91,26 @@ class Queue:
         self._unseen: set[str] = set()
         self._known: dict[str, SlurmState] = {}
         self._exit_queried: set[str] = set()
+        self._missing_since: dict[str, float] = {}
         self._refreshed_at = float("-inf")
+        self._fresh_s = REFRESH_S
         self._accounting = True
         self._unreachable: Unreachable | None = None
         self._accounting_error: Unreachable | None = None
 
     def state(self, job_id: str) -> SlurmState | None:
-        """The job's state, at most `REFRESH_S` seconds old; None if Slurm does not know the job any more.
+        """The job's state; None if Slurm does not know the job any more.
 
-        Raises `Unreachable` if the controller does not respond, or accounting for a job that is no longer in the queue.
+        It is at most `REFRESH_S` seconds old after a change of any job's state, up to `QUIET_S` while there is none.
+        Raises `Unreachable` if squeue fails, or sacct for a job that is no longer in the queue.
         """
         known = self._known.get(job_id)
         if known is not None and not known.live:
             return known
         age = self._now() - self._refreshed_at
-        if self._unreachable is not None and age < BACKOFF_S:
+        if self._unreachable is not None and age < self._fresh_s:
             raise self._unreachable
-        if job_id not in self._watched or job_id in self._unseen or age >= REFRESH_S:
+        if job_id not in self._watched or job_id in self._unseen or age >= self._fresh_s:
             self._watched.add(job_id)
             self._refresh()
         if job_id not in self._known and self._accounting_error is not None:
@@ -105,28 +123,40 @@ class Queue:
         self._watched |= new
         self._unseen |= new
 
+    def missing_s(self, job_id: str) -> float:
+        """For how many seconds a job that this process saw has been unknown to Slurm; infinite if it never saw it."""
+        return self._now() - self._missing_since.get(job_id, float("-inf"))
+
+    def hurry(self) -> None:
+        """Query the states again as soon as they are `REFRESH_S` seconds old: something has happened to a job."""
+        if self._unreachable is None:
+            self._fresh_s = REFRESH_S
+
     def with_exit(self, job_id: str) -> SlurmState | None:
-        """The state of an ended job with its exit code from the controller; needs one query for each job."""
+        """The state of an ended job with its exit code from the controller; needs one query for each job.
+
+        Raises `Unreachable` if the controller does not respond.
+        """
         known = self._known.get(job_id)
         if known is None or known.live or known.exit_code is not None or job_id in self._exit_queried:
             return known
-        self._exit_queried.add(job_id)
         self._known[job_id] = self._query_exit(job_id.partition(";")[2], _number(job_id), known)
+        self._exit_queried.add(job_id)
         return self._known[job_id]
 
-    def last(self, job_id: str) -> SlurmState | None:
-        """The last known state of the job, without a query."""
-        return self._known.get(job_id)
-
     def _refresh(self) -> None:
+        before = {job: self._known[job].name for job in self._watched if job in self._known}
         for cluster, ids in _batches(_by_cluster(self._watched)):
             found = self._query(cluster, ids)
             found |= self._query_accounting(cluster, [job for job in ids if job not in found])
             for job in ids:
                 if job in found:
                     self._known[job] = found[job]
-                elif job in self._known:
-                    del self._known[job]
+                    self._missing_since.pop(job, None)
+                elif self._known.pop(job, None) is not None:
+                    self._missing_since[job] = self._now()
+        after = {job: self._known[job].name for job in self._watched if job in self._known}
+        self._fresh_s = min(QUIET_S, self._fresh_s * GROWTH) if before == after else REFRESH_S
         self._refreshed_at = self._now()
         self._unseen.clear()
         self._watched = {job for job in self._watched if job not in self._known or self._known[job].live}
@@ -135,37 +165,38 @@ class Queue:
         try:
             found = self._query_queue(cluster, ids)
         except Unreachable as error:
-            self._unreachable, self._refreshed_at = error, self._now()
+            longer = self._fresh_s * GROWTH if self._unreachable is not None else BACKOFF_S
+            self._unreachable, self._refreshed_at, self._fresh_s = error, self._now(), min(QUIET_S, longer)
             raise
-        self._unreachable = None
+        if self._unreachable is not None:
+            self._unreachable, self._fresh_s = None, REFRESH_S
         return found
 
     def _query_queue(self, cluster: str, ids: Iterable[str]) -> dict[str, SlurmState]:
-        """States by job from squeue; jobs that the controller does not know are missing."""
+        """States by job from squeue; jobs that the controller does not know are missing.
+
+        Raises `Unreachable` for every failure, as none of them ends a job.
+        """
         numbers = {_number(job): job for job in ids}
         arguments = ("--noheader", "--states=all", f"--jobs={','.join(numbers)}", "--format=%i|%T|%S|%e|%N|%r")
         try:
             text = self._call("squeue", *_cluster_option(cluster), *arguments)
-        except Unreachable:
-            raise
         except InfraError as error:
             if "Invalid job id" in str(error):
                 return {}
-            raise
-        found = {}
-        for line in text.splitlines():
-            fields = line.split("|", 5)
-            if len(fields) == 6 and fields[0] in numbers:
-                found[numbers[fields[0]]] = _state(*fields[1:])
-        return found
+            raise _unreachable(error) from error
+        return {job: _state(*fields) for job, fields in _rows(text, numbers, "squeue", 6).items()}
 
     def _query_exit(self, cluster: str, number: str, state: SlurmState) -> SlurmState:
         try:
             text = self._call("scontrol", *_cluster_option(cluster), "--oneliner", "show", "job", number)
+        except Unreachable:
+            raise
         except InfraError:
             return state
-        codes = [name.partition("=")[2] for name in text.split() if name.startswith("ExitCode=")]
-        return _with_code(state, codes[0]) if codes else state
+        fields = dict(part.partition("=")[::2] for part in reversed(text.split()))  # the first of a name counts
+        state = _with_code(state, fields.get("ExitCode", ""))
+        return msgspec.structs.replace(state, host=fields.get("BatchHost", state.host))
 
     def _query_accounting(self, cluster: str, ids: list[str]) -> dict[str, SlurmState]:
         """States by job from sacct, for jobs that are no longer in the queue; empty if accounting is disabled."""
@@ -178,20 +209,42 @@ class Queue:
                 "sacct", *_cluster_option(cluster), "--noheader", "--parsable2", "--allocations",
                 f"--jobs={','.join(numbers)}", f"--format={fields}",
             )  # fmt: skip
-        except Unreachable as error:
-            self._accounting_error = error
-            return {}
-        except InfraError:
-            self._accounting = False
+            rows = _rows(text, numbers, "sacct", 6)
+        except InfraError as error:
+            self._accounting = not any(words in str(error) for words in NO_ACCOUNTS)
+            self._accounting_error = _unreachable(error) if self._accounting else None
             return {}
         self._accounting_error = None
-        found = {}
-        for line in text.splitlines():
-            number, name, start, end, nodes, code = line.split("|")
-            if number in numbers:
-                self._exit_queried.add(numbers[number])  # the controller does not have the exit code either
-                found[numbers[number]] = _with_code(_state(name, start, end, nodes, ""), code)
-        return found
+        self._exit_queried |= rows.keys()  # the controller does not have the exit code either
+        return {
+            job: _with_code(_state(name, start, end, nodes, ""), code)
+            for job, (name, start, end, nodes, code) in rows.items()
+        }
+
+
+def _unreachable(error: InfraError) -> Unreachable:
+    return error if isinstance(error, Unreachable) else Unreachable(str(error))
+
+
+def _rows(text: str, numbers: Mapping[str, str], command: str, columns: int) -> dict[str, list[str]]:
+    """The columns after the number, by job, of the lines about these jobs.
+
+    Raises `Unreachable` if jobs are missing and the output has lines that are not about a job: it may be damaged.
+    """
+    found, other = {}, ""
+    for line in text.splitlines():
+        fields = line.split("|", columns - 1)
+        if len(fields) < columns or not _is_state(fields[1]):
+            other = other or ("" if line.startswith("CLUSTER: ") else line)
+        elif fields[0] in numbers:
+            found[numbers[fields[0]]] = fields[1:]
+    if other.strip() and len(found) < len(numbers):
+        raise Unreachable(f"{command} printed something else than the states of jobs: {other[:60]!a}")
+    return found
+
+
+def _is_state(text: str) -> bool:
+    return text.split(" ")[0].rstrip("+") in STATES
 
 
 def _state(name: str, start: str, end: str, nodes: str, reason: str) -> SlurmState:
@@ -207,6 +260,8 @@ def _state(name: str, start: str, end: str, nodes: str, reason: str) -> SlurmSta
 def _with_code(state: SlurmState, text: str) -> SlurmState:
     """The state with its exit code; code 0 is ignored unless the job is COMPLETED."""
     code = _exit_code(text)
+    if state.name == "FAILED" and text == NOT_OPENED:
+        return msgspec.structs.replace(state, not_opened=True)
     return msgspec.structs.replace(state, exit_code=code if code or state.name == "COMPLETED" else None)
 
 

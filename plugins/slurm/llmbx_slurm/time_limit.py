@@ -16,6 +16,15 @@ def minutes(text: str) -> int | None:
 
     Raises `ValueError` for an invalid format.
     """
+    total = seconds(text)
+    return None if total is None else -(-total // 60)
+
+
+def seconds(text: str) -> int | None:
+    """A time in seconds; None for no limit (`UNLIMITED` or 0).
+
+    Raises `ValueError` for an invalid format.
+    """
     if text.strip().lower() in _ENDLESS:
         return None
     found = _TIME.fullmatch(text.strip())
@@ -27,4 +36,4 @@ def minutes(text: str) -> int | None:
     else:
         # Without days, a lone number is minutes, and a pair is minutes and seconds.
         days, (hours, mins, secs) = 0, parts if len(parts) == 3 else [0, *parts, 0][:3]
-    return (days * 24 + hours) * 60 + mins + -(-secs // 60) or None
+    return ((days * 24 + hours) * 60 + mins) * 60 + secs or None

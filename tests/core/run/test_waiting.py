@@ -12,6 +12,7 @@ from llmbx.launchers.base import Unreachable
 from llmbx.logs.parser import LogParser
 from llmbx.model import Event, Job, JobStatus, RunSpec, Step
 from llmbx.record.folder import Record, Run
+from llmbx.run.cancellation import MARK, as_cancelled
 from llmbx.run.follow import follow
 from llmbx.run.pipeline import exit_code
 from llmbx.run.result import build_result
@@ -50,6 +51,9 @@ class Scheduler:
 
     def queue_limit(self, spec: RunSpec) -> tuple[float, str] | None:
         return None if self.limit is None else (self.limit, "the limit is max_wait=60 (--slurm-max-wait)")
+
+    def outage_limit(self, spec: RunSpec) -> tuple[float, str] | None:
+        return None
 
 
 class Rounds(LogParser):
@@ -142,3 +146,22 @@ def test_a_scheduler_that_does_not_answer_is_asked_again(run: Run) -> None:
     assert give_up(run, launcher, NEVER) is None  # type: ignore[arg-type]
     launcher.reachable = True
     assert give_up(run, launcher, NEVER) is not None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("later", [CANCELLED, JobStatus(state="lost", reason="the job is unknown")])
+def test_the_reason_outlives_a_scheduler_that_is_slow_to_report_the_cancellation(
+    run: Run, later: JobStatus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llmbx.run.waiting.SETTLE_S", 0.0)
+    assert give_up(run, Scheduler(NEVER, after=WAITS), NEVER) is None  # type: ignore[arg-type]
+    status = as_cancelled(run.files, later)
+    assert (status.exit_code, status.verdict) == (4, "not_started")
+    assert status.reason == "job 7 was cancelled: it can never start (PartitionTimeLimit): too long"
+    started = CANCELLED.replace(started=1.0)
+    assert as_cancelled(run.files, started) == started
+
+
+def test_a_job_that_its_user_cancelled_is_cancelled_even_if_it_could_never_start(run: Run) -> None:
+    (run.path / MARK).touch()
+    status = as_cancelled(run.files, NEVER.replace(state="ended", exit_code=4))
+    assert (status.exit_code, status.verdict, status.reason) == (None, "cancelled", "cancelled by llmbx cancel")

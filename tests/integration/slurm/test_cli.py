@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -142,3 +143,22 @@ def test_the_profile_that_init_writes_submits_a_job(
     planned = llmbx(*run, env={**env, "LLMBX_CONFIG": str(config)})
     assert planned.returncode == 0, planned.stderr
     assert "#SBATCH --partition=batch" in planned.stdout and "#SBATCH --gres=gpu:8" in planned.stdout
+
+
+def test_a_run_is_left_and_found_again_while_squeue_fails(
+    llmbx: Llmbx, env: dict[str, str], only_run: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The stand-in for squeue denies everything, from the very first call."""
+    squeue = tmp_path / "bin" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Access/permission denied' >&2\nexit 1\n")
+    squeue.chmod(0o755)
+    denied = {**env, "PATH": f"{squeue.parent}:{os.environ['PATH']}"}
+    hold = ("--set", f"hold={tmp_path / 'go'}")
+    done = llmbx(*LINE, "--launcher", "slurm", "--slurm-max-outage", "0:01", *hold, env=denied)
+    assert done.returncode == 4 and done.stderr.count("Access/permission denied; the job goes on") == 1
+    name = re.search(r"job \d+ goes on: llmbx logs --follow (\S+);", done.stderr)
+    assert name is not None and not (only_run() / "result.json").exists(), done.stderr
+    (tmp_path / "go").touch()
+    again = llmbx("logs", "--follow", name[1], env=env)
+    assert again.returncode == 0 and "completed" in again.stdout, again.stderr

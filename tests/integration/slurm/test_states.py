@@ -165,7 +165,7 @@ def test_a_job_beyond_the_limits_of_its_partition_can_never_start(submit: Submit
     assert large.status().reason.startswith("it can never start (PartitionNodeLimit): it asks for 2 nodes, but the")
     for run in (late, large):
         run.launcher.cancel_pending(run.job, run.folder)
-        assert run.end().verdict == "cancelled"
+        assert (run.end().verdict, run.end().exit_code) == ("not_started", 4)
     with pytest.raises(
         UsageError, match=r"could never start: it asks for 2 nodes, but the partition small allows at most 1"
     ):

@@ -310,13 +310,84 @@ def test_silence_is_not_an_end(slurm: FakeSlurm, tmp_path: Path) -> None:
     slurm.queue["7"] = "RUNNING|100|N/A|n1|None"
     launcher.status(JOB, tmp_path)
     slurm.silent, slurm.clock = True, 5.0
-    status = launcher.status(JOB, tmp_path)
-    assert status.state == "running" and status.reason.startswith("last seen running; squeue: Unable to contact")
+    with pytest.raises(Unreachable):
+        launcher.status(JOB, tmp_path)
     write_exit(tmp_path, exit_code=4)
     assert launcher.status(JOB, tmp_path).exit_code == 4
     (tmp_path / "exit.json").unlink()
     with pytest.raises(Unreachable):
         launcher_with(slurm).status(JOB, tmp_path)
+
+
+@pytest.mark.parametrize("words", ["Access/permission denied", "no such words in any list", "Unable to contact slurm"])
+def test_no_failure_of_squeue_ends_a_job(slurm: FakeSlurm, words: str) -> None:
+    def fail(*command: str) -> str:
+        raise InfraError(f"squeue: {words}")
+
+    with pytest.raises(Unreachable, match=words):
+        Queue(fail, lambda: slurm.clock).state("7")
+
+
+@pytest.mark.parametrize(
+    "text", ["\0\ufffd\n|||", "7|RUNN", "7|WELCOME|1|2|3|4", "Traceback (most recent call last):\n  File"]
+)
+def test_damaged_output_is_not_the_state_of_a_job(slurm: FakeSlurm, text: str) -> None:
+    with pytest.raises(Unreachable, match="squeue printed something else than the states of jobs"):
+        Queue(lambda *command: text, lambda: slurm.clock).state("7")
+
+
+def test_a_banner_beside_the_states_does_no_harm(slurm: FakeSlurm) -> None:
+    text = "Welcome\n7|RUNNING|100|N/A|n1|None\n"
+    state = Queue(lambda *command: text, lambda: slurm.clock).state("7")
+    assert state is not None and state.name == "RUNNING"
+
+
+def test_accounting_that_fails_once_is_asked_again(slurm: FakeSlurm) -> None:
+    """A job that the controller has purged meanwhile is not lost because of it."""
+    answers = iter(["sacct: Problem with the weather", None])
+
+    def unlucky(*command: str) -> str:
+        if command[0] == "sacct" and (words := next(answers)):
+            raise InfraError(words)
+        return slurm(*command)
+
+    queue = Queue(unlucky, lambda: slurm.clock)
+    slurm.accounts["7"] = "FAILED|100|110|n1|5:0"
+    with pytest.raises(Unreachable, match="weather"):
+        queue.state("7")
+    slurm.clock = 100.0
+    state = queue.state("7")
+    assert state is not None and state.exit_code == 5
+
+
+def test_a_job_that_was_just_seen_is_not_lost_by_one_empty_answer(slurm: FakeSlurm, tmp_path: Path) -> None:
+    slurm.accounting = False
+    launcher = launcher_with(slurm)
+    slurm.queue["7"] = "RUNNING|100|N/A|n1|None"
+    launcher.status(JOB, tmp_path)
+    (job,) = slurm.queue.items()
+    slurm.queue.clear()
+    slurm.clock = 10.0
+    assert launcher.status(JOB, tmp_path).state == "running"
+    slurm.queue |= [job]
+    slurm.clock = 20.0
+    assert launcher.status(JOB, tmp_path).reason == "running"
+    slurm.queue.clear()
+    for slurm.clock in range(30, 70, 2):
+        status = launcher.status(JOB, tmp_path)
+    assert status.state == "lost"
+
+
+@pytest.mark.parametrize(("host", "where"), [("n2", "n2"), ("", "one of n[1-2]")])
+def test_an_output_that_the_node_could_not_open_is_named(
+    slurm: FakeSlurm, tmp_path: Path, host: str, where: str
+) -> None:
+    slurm.queue["7"] = "FAILED|100|100|n[1-2]|JobLaunchFailure"
+    slurm.codes["7"] = f"0:53 BatchHost={host}" if host else "0:53"
+    status = launcher_with(slurm).status(JOB, tmp_path)
+    assert status.reason == f"{where} could not open the job's output ({tmp_path} is not visible or not writable there)"
+    assert (status.state, status.exit_code, status.verdict) == ("ended", 4, "not_started")
+    assert status.node == (host or None)
 
 
 @pytest.mark.parametrize(
@@ -386,3 +457,24 @@ def test_a_job_that_was_cancelled_while_it_was_pending_never_started(
     status = launcher_with(slurm).status(JOB, tmp_path)
     assert (status.state, status.verdict, status.reason) == ("ended", "cancelled", reason)
     assert (status.started, status.ended) == (None, 1795655900.0)
+
+
+NEVER = "CANCELLED|1795655900|1795655900||DependencyNeverSatisfied"
+
+
+def test_a_cancelled_job_that_could_never_start_says_why(slurm: FakeSlurm, tmp_path: Path) -> None:
+    """Slurm cancels such jobs itself with --kill-on-invalid-dep; the end of a pending job is also its start."""
+    slurm.queue["7"] = NEVER
+    status = launcher_with(slurm).status(JOB, tmp_path)
+    assert (status.state, status.exit_code, status.verdict, status.started) == ("ended", 4, "not_started", None)
+    assert status.reason.startswith("job 7 was cancelled: it can never start (DependencyNeverSatisfied): the job that")
+
+
+def test_the_reason_is_kept_when_only_accounting_knows_the_job(slurm: FakeSlurm, tmp_path: Path) -> None:
+    launcher = launcher_with(slurm)
+    slurm.queue["7"] = "PENDING|N/A|N/A||DependencyNeverSatisfied"
+    assert launcher.status(JOB, tmp_path).state == "pending"
+    slurm.queue.clear()
+    slurm.accounts["7"], slurm.clock = ACCOUNT, 100.0
+    status = launcher.status(JOB, tmp_path)
+    assert (status.verdict, status.exit_code) == ("not_started", 4) and "DependencyNeverSatisfied" in status.reason
