@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ..cli.progress import Progress as RunProgress
     from ..cli.streams import control as control_code
     from ..cli.terminal import render as render_terminal
+    from ..cli.training_log import TrainingLog as TrainingLog
     from ..config.install import Install as Install
     from ..config.profiles import Config as Config
     from ..config.profiles import Profile as Profile
@@ -162,6 +163,7 @@ PLACES = {
     "RunProgress": "cli.progress:Progress",
     "control_code": "cli.streams:control",
     "render_terminal": "cli.terminal:render",
+    "TrainingLog": "cli.training_log",
     "Install": "config.install",
     "Config": "config.profiles",
     "Profile": "config.profiles",

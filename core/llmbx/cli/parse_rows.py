@@ -69,6 +69,12 @@ class Row(Value, frozen=True):
             lines.append(unstable.warning)
         return tuple(lines)
 
+    @property
+    def failure(self) -> str:
+        """Why it is not a success, in one line: the reason in the status, or that of an empty window, and the cause."""
+        reason = self.status.removeprefix("Failed (").removesuffix(")")
+        return "; ".join([*(self._empty_window() or [reason]), *([self.cause] if self.cause else [])])
+
     def _empty_window(self) -> list[str]:
         window, seen = self.figures.window, self.figures.steps_seen
         if self.figures.steps_measured or not seen or window.reason is None:
@@ -94,10 +100,11 @@ def parse_logs(
     20 ms per log. Raises `InfraError` if a log cannot be read.
     """
     readings = (read(log, formats, plugins) for log in logs)
-    return [_row(reading, window, intervals) for reading in readings if reading is not None]
+    return [measure_log(reading, window, intervals) for reading in readings if reading is not None]
 
 
-def _row(reading: Reading, window: str | None, intervals: bool) -> Row:
+def measure_log(reading: Reading, window: str | None, intervals: bool = False) -> Row:
+    """Measure a log that was read, over a window (None: that of its recipe or run)."""
     figures = reading.figures(window)
     checks = reading.checks(figures)
     status, cause = _verdict(reading, figures, checks)

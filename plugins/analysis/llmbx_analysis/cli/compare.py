@@ -1,9 +1,10 @@
-"""Compare a run with another run, a baseline or a published figure."""
+"""Compare a run or a log with another one, a baseline or a published figure."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,7 @@ from llmbx.api import UsageError
 from llmbx.api.verbs import (
     RUN_ARGUMENT,
     OutputFormat,
+    Run,
     Workspace,
     format_option_with,
     load_workspace,
@@ -19,6 +21,11 @@ from llmbx.api.verbs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llmbx.api import Scalar
+    from llmbx.api.verbs import TrainingLog
+
     from ..compare import Comparison, Measured
 
 COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
@@ -39,20 +46,30 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 @click.option(
     "--measure", metavar="NAME", help="Measure of the log format that decides the verdict, for example images."
 )
-@click.option("--window", metavar="A-B|last|auto", help="Recompute the results over these steps.")
+@click.option("--window", metavar="A-B|last|auto", help="Measure both sides over these steps.")
 @click.option("--single", is_flag=True, help="Use only the named runs, without their repeats.")
+@click.option("--workload", metavar="NAME", help="Workload of the logs, which do not say it.")
+@click.option("--size", metavar="SIZE", help="Model size of the logs.")
+@click.option("--dtype", metavar="DTYPE", help="Data type of the logs.")
+@click.option("--gpu-type", metavar="TYPE", help="GPU type of the logs.")
+@click.option("--gpus", metavar="N", type=click.IntRange(min=1), help="Number of GPUs of the logs.")
 @click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Also write the comparison as an HTML page.")
 @click.option("--force", is_flag=True, help="Show the figures of runs that are not comparable, without a verdict.")
 @format_option_with("junit")
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
-    force: bool, format_: str, gate: str, measure: str | None, page: Path | None,
+    force: bool, format_: str, gate: str, measure: str | None, page: Path | None, **stated: Any,
 ) -> None:  # fmt: skip
-    """Compare run B with run A, a baseline or a published figure.
+    """Compare run or log B with A, a baseline or a published figure.
 
     A run is given by its id, a unique prefix of it, its folder, its job id or `last`. With --baseline and --reference,
-    B defaults to `last`. `@TAG` is the newest valid run with this tag that is comparable with the other run. The
+    B defaults to `last`. `@TAG` is the newest valid run with this tag that is comparable with the other side. The
     repeats of a run are included.
+
+    A log is given by its path; - is standard input. The logs (*.out) of a folder are taken for repeats of one training.
+    The window is --window, else that of the run on the other side, else that of the logs' recipe or `auto`. What
+    decides whether both sides are comparable, but is not in a log, is listed as unknown: --workload, --size, --dtype,
+    --gpu-type and --gpus state it for all logs, and choose the figure for --reference.
 
     The output lists what differs between both sides, then the figures, then the verdict on B: `faster` or `slower` if
     the 95 % interval of the change lies beyond --tolerance, `equivalent` if it lies within, else `inconclusive`, with
@@ -81,11 +98,14 @@ def command(
       llmbx compare --baseline accepted --tolerance 2%
       llmbx compare last --reference --format json
       llmbx compare last --baseline accepted --html comparison.html
+      llmbx compare before.log after.log --window 20-44
     """
     allowed, policy = _limits(tolerance, window)
     _check_usage(runs, baseline, reference, gate, measure)
     workspace = load_workspace()
-    chosen = _sides(_runs(runs or ("last",), workspace, policy, single), workspace, baseline, policy, reference)
+    given = {key: value.lower() if isinstance(value, str) else value for key, value in stated.items() if value}
+    measured = _measured(runs or ("last",), workspace, policy, single, given)
+    chosen = _sides(measured, workspace, baseline, policy, reference)
     if reference:
         found = _compare_with_published(chosen[-1], workspace, allowed, force)
     else:
@@ -116,40 +136,80 @@ def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, g
         if len(runs) > 1:
             raise UsageError(f"{'--reference' if reference else '--baseline'} takes one run, got {len(runs)}")
     elif len(runs) != 2:
-        raise UsageError(f"compare takes two runs, or one with --baseline TAG or --reference; got {len(runs)}")
+        raise UsageError(f"compare takes two runs or logs, or one with --baseline TAG or --reference; got {len(runs)}")
 
 
-def _runs(texts: tuple[str, ...], workspace: Workspace, policy: str | None, single: bool) -> list[list[Measured]]:
-    """The runs of each side, with repeats. Two repeats of the same command are compared as single runs."""
-    from llmbx.api.verbs import find_run, tag_named
+def _measured(
+    texts: tuple[str, ...], workspace: Workspace, policy: str | None, single: bool, stated: Mapping[str, Scalar]
+) -> list[list[Measured]]:
+    """The runs or logs of each side, with repeats. Two repeats of the same command are compared as single runs."""
+    from llmbx.api.verbs import tag_named
 
-    from ..compare.sides import baseline, with_repeats
+    from ..compare.logs import find_side
 
     tags = [tag_named(text) for text in texts]
     if len(texts) == 2 and tags.count(None) == 1:
-        (other,) = _runs((texts[tags.index(None)],), workspace, policy, single)
-        return [
-            other if tag is None else baseline(workspace.install, tag, other, workspace.plugins, policy) for tag in tags
-        ]
-    named = [find_run(workspace.install, text) for text in texts]
-    if len(named) == 2 and named[0].record.run_id == named[1].record.run_id:
-        raise UsageError(f"cannot compare {named[0].record.run_id} with itself")
-    groups = [run.record.group for run in named]
+        (other,) = _measured((texts[tags.index(None)],), workspace, policy, single, stated)
+        return [other if tag is None else _baseline(tag, other, workspace, policy) for tag in tags]
+    named = [find_side(workspace.install, text, workspace.plugins) for text in texts]
+    _require_two(texts, named)
+    if stated and all(isinstance(side, Run) for side in named):
+        raise UsageError(f"--{next(iter(stated)).replace('_', '-')} is for logs: a run states it")
+    return _measure(named, workspace, policy, single, stated)
+
+
+def _require_two(texts: Sequence[str], named: Sequence[Run | list[TrainingLog]]) -> None:
+    """Raise `UsageError` if both sides are the same run or have a log in common."""
+    sides = [
+        {side.record.run_id} if isinstance(side, Run) else {os.path.realpath(log.path) for log in side}
+        for side in named
+    ]
+    if len(sides) == 2 and sides[0] & sides[1]:
+        name = named[0].record.run_id if isinstance(named[0], Run) else texts[0]
+        raise UsageError(f"cannot compare {name} with itself")
+
+
+def _measure(
+    named: Sequence[Run | list[TrainingLog]], workspace: Workspace, policy: str | None, single: bool,
+    stated: Mapping[str, Scalar],
+) -> list[list[Measured]]:  # fmt: skip
+    """Measure the sides. Without a window of the user's, logs are measured over that of the run beside them."""
+    from ..compare.logs import default_window, measured_log
+    from ..compare.sides import with_repeats
+
+    groups = [side.record.group for side in named if isinstance(side, Run)]
     alone = single or (len(groups) == 2 and groups[0] == groups[1])
-    return [with_repeats(workspace.install, run, workspace.plugins, policy, alone) for run in named]
+    runs = {
+        k: with_repeats(workspace.install, side, workspace.plugins, policy, alone)
+        for k, side in enumerate(named)
+        if isinstance(side, Run)
+    }
+    own = next((side[-1].result.window.policy for side in runs.values()), None)
+    chosen = policy or own or default_window(log for side in named if not isinstance(side, Run) for log in side)
+    return [
+        list(runs[k]) if isinstance(side, Run) else [measured_log(log, chosen, stated) for log in side]
+        for k, side in enumerate(named)
+    ]
+
+
+def _baseline(tag: str, other: Sequence[Measured], workspace: Workspace, policy: str | None) -> list[Measured]:
+    """The runs with a tag, measured over the window of the user or of the logs that they are compared with."""
+    from ..compare.logs import MeasuredLog
+    from ..compare.sides import baseline
+
+    of_logs = other[-1].result.window.policy if isinstance(other[-1], MeasuredLog) else None
+    return [*baseline(workspace.install, tag, other, workspace.plugins, policy or of_logs)]
 
 
 def _sides(
     chosen: list[list[Measured]], workspace: Workspace, tag: str | None, policy: str | None, reference: bool
 ) -> list[list[Measured]]:  # fmt: skip
     """The runs of A and B. A are the runs of the baseline with a tag, and none with a published figure."""
-    from ..compare.sides import baseline
-
     if reference:
         return [[], chosen[-1]]
     if tag is None:
         return chosen
-    return [baseline(workspace.install, tag, chosen[-1], workspace.plugins, policy), chosen[-1]]
+    return [_baseline(tag, chosen[-1], workspace, policy), chosen[-1]]
 
 
 def _compare_with_published(runs: list[Measured], workspace: Workspace, allowed: float, force: bool) -> Comparison:

@@ -1,8 +1,9 @@
-"""Compare a run or its repeats with another run, a baseline or a published row."""
+"""Compare a run or its repeats, or a log, with another one, a baseline or a published row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from llmbx.api import Reference, RunSpec
 from llmbx_verdict.statistics import intervals
@@ -15,11 +16,13 @@ from .configurations import configuration_differences
 from .differences import NOTABLE, differences, recipe_differences
 from .gates import STEP_TIME, Gate
 from .judgement import Judged, judge
+from .logs import MeasuredLog, log_differences
 from .machines import machines_of
-from .measured import Measured, measured, step_time
+from .measured import Measured, MeasuredRun, measured, step_time
 from .metrics import published_metrics, run_metrics
 from .pairs import change_of_pairs
 from .tails import disagreement, shape_metrics
+from .work import unknown_text
 
 __all__ = [
     "NOTABLE",
@@ -28,6 +31,7 @@ __all__ = [
     "Difference",
     "Gate",
     "Measured",
+    "MeasuredRun",
     "Metric",
     "Needed",
     "Side",
@@ -42,7 +46,7 @@ def compare_runs(
     a: Sequence[Measured], b: Sequence[Measured], tolerance: float, *, force: bool = False, baseline: str | None = None,
     level: float = intervals.LEVEL, gate: Gate | ByMeasure | None = None,
 ) -> Comparison:  # fmt: skip
-    """Compare B with A. Each side is one run or several repeats (newest last); `baseline` is the tag of A, if any.
+    """Compare B with A. Each side is a run, a log or several repeats (newest last); `baseline` is the tag of A, if any.
 
     The verdict is about the step time, or about the metric or measure of `gate`. `tolerance` and `level` are fractions.
     If the runs are not comparable, the result has no figures, unless `force` is set; it never has another verdict then.
@@ -95,10 +99,16 @@ def compare_published(
         a=Side(kind="reference", label=reference.source, step_time_s=figure),
         b=_side(runs, level, figures),
         metrics=tuple(published_metrics(reference, runs)) if figures else (),
-        differences=tuple(recipe_differences(runs[-1].spec, recipe)) if recipe is not None else (),
+        differences=_from_recipe(runs[-1], recipe),
         warnings=(*warnings, *side_warnings(runs, "B")) if figures else warnings,
         not_comparable_because=reasons,
     )
+
+
+def _from_recipe(run: Measured, recipe: RunSpec | None) -> tuple[Difference, ...]:
+    if recipe is None or not isinstance(run, MeasuredRun):
+        return ()
+    return tuple(recipe_differences(run.spec, recipe))
 
 
 def _metrics(a: Sequence[Measured], b: Sequence[Measured], gate: Gate | ByMeasure | None) -> tuple[Metric, ...]:
@@ -118,9 +128,10 @@ def _comparison(
     differences: tuple[Difference, ...], warnings: tuple[str, ...], not_comparable_because: tuple[str, ...],
     gate: str = STEP_TIME,
 ) -> Comparison:  # fmt: skip
+    unknown = unknown_text(a.unknown, b.unknown) if judged.verdict != "not comparable" else None
     return Comparison(
         verdict=judged.verdict,
-        reason=judged.reason,
+        reason=f"{judged.reason}; {unknown}" if unknown else judged.reason,
         change=judged.change,
         needed=judged.needed,
         tolerance=tolerance,
@@ -149,16 +160,26 @@ def _change(a: Sequence[Measured], b: Sequence[Measured], level: float) -> inter
 def _side(runs: Sequence[Measured], level: float, figures: bool, baseline: str | None = None) -> Side:
     shown = figures and all(run.is_measured for run in runs)
     return Side(
-        kind="baseline" if baseline else "repeats" if len(runs) > 1 else "run",
-        label=baseline or runs[-1].record.run_id,
-        runs=tuple(run.record.run_id for run in runs),
+        kind="baseline" if baseline else _kind(runs),
+        label=baseline or runs[-1].name,
+        runs=tuple(run.name for run in runs),
         step_time_s=step_time(runs, level) if shown else None,
         windows=tuple(dict.fromkeys(run.window for run in runs if run.is_measured)),
+        unknown=tuple(dict.fromkeys(key for run in runs for key in run.unknown)),
     )
+
+
+def _kind(runs: Sequence[Measured]) -> Literal["run", "repeats", "log", "logs"]:
+    if isinstance(runs[-1], MeasuredLog):
+        return "logs" if len(runs) > 1 else "log"
+    return "repeats" if len(runs) > 1 else "run"
 
 
 def _differences(a: Sequence[Measured], b: Sequence[Measured]) -> tuple[Difference, ...]:
     """The differences between the newest runs of both sides, the likeliest causes of another speed first."""
-    records = differences(a[-1].record, b[-1].record, (machines_of(a), machines_of(b)))
-    found = [*records, *configuration_differences(a[-1].run, b[-1].run)]
+    one, two = ([run for run in side if isinstance(run, MeasuredRun)] for side in (a, b))
+    if not one or not two:
+        return log_differences(a[-1], b[-1])
+    records = differences(one[-1].record, two[-1].record, (machines_of(one), machines_of(two)))
+    found = [*records, *configuration_differences(one[-1].run, two[-1].run)]
     return tuple(sorted(found, key=lambda d: (-d.weight, d.what)))

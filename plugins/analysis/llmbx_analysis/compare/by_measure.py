@@ -152,9 +152,9 @@ def _reasons(name: str, a: Sequence[Measured], b: Sequence[Measured]) -> Iterato
     """Why the sides cannot be compared by this measure."""
     for run in (*a, *b):
         if name not in run.result.measures:
-            yield f"{run.record.run_id} has no measure {name}"
+            yield f"{run.name} has no measure {name}"
         elif value(run, name) is None:
-            yield f"no measured step of {run.record.run_id} has the measure {name}"
+            yield f"no measured step of {run.name} has the measure {name}"
     differs = _units_differ(name, a, b)
     if differs:
         yield differs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .comparability import loss_warnings
+from .logs import MeasuredLog
 from .measured import Measured
 from .pairs import unpaired
 from .unstable import unstable_warnings
@@ -13,6 +14,8 @@ from .unstable import unstable_warnings
 def run_warnings(a: Sequence[Measured], b: Sequence[Measured]) -> tuple[str, ...]:
     """The warnings about two sides of runs."""
     return (
+        *_taken_as_repeats(a, "A"),
+        *_taken_as_repeats(b, "B"),
         *_prior(a, b),
         *_windows(a, b),
         *_unpaired(a, b),
@@ -27,11 +30,17 @@ def side_warnings(runs: Sequence[Measured], side: str) -> tuple[str, ...]:
     return (*_status(runs, side), *unstable_warnings(side, runs))
 
 
+def _taken_as_repeats(runs: Sequence[Measured], side: str) -> Iterator[str]:
+    if len(runs) > 1 and isinstance(runs[-1], MeasuredLog):
+        yield f"{side}: {len(runs)} logs of one folder are taken for repeats of one training"
+
+
 def _prior(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[str]:
     if len(a) + len(b) == 2:
+        logs = any(isinstance(run, MeasuredLog) for run in (*a, *b))
         yield (
             "one run per side: the variation from run to run is not measured, so that of published repeats is used; "
-            "--repeat measures it"
+            f"{'a folder with the logs of repeats' if logs else '--repeat'} measures it"
         )
 
 
@@ -53,4 +62,4 @@ def _status(runs: Sequence[Measured], side: str) -> Iterator[str]:
     for run in runs:
         if run.result.status != "completed":
             cause = f": {run.result.cause}" if run.result.cause else ""
-            yield f"{side}: {run.record.run_id} ended with {run.result.status.replace('_', ' ')}{cause}"
+            yield f"{side}: {run.name} ended with {run.result.status.replace('_', ' ')}{cause}"

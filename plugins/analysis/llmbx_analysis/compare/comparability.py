@@ -7,20 +7,26 @@ import math
 from llmbx.api import Convention, Reference, Result, RunSpec
 from llmbx.api.verbs import row_differences, work_differences
 
-from .measured import Measured
+from .logs import MeasuredLog
+from .measured import Measured, MeasuredRun
 from .metrics import in_convention
+from .work import known_differences, work_published
 
 LOSS_APART = 0.1
 """Relative difference of two losses above which a warning is issued."""
 
 
+UNKNOWN = ("work-missing",)
+"""Checks of what a log does not say. That is listed as unknown."""
+
+
 def faults(run: Measured) -> list[str]:
-    """Reasons why the figures of one run may not be compared with any other."""
-    result, name = run.result, run.record.run_id
+    """Reasons why the figures of one run or log may not be compared with any other."""
+    result, name, is_log = run.result, run.name, isinstance(run, MeasuredLog)
     found = []
     if not result.data_valid:
         found.append(f"{name} has no valid data ({result.status}{f': {result.cause}' if result.cause else ''})")
-    if not run.is_measured:
+    if not run.is_measured and not is_log:  # a log has no valid data then
         window = result.window
         where = f"window {window.policy}: {window.reason}" if window.reason else "no step has a time"
         found.append(f"{name} has no measured steps ({where})")
@@ -29,12 +35,23 @@ def faults(run: Measured) -> list[str]:
         found.append(f"{name} has no loss in its measured steps: nothing shows that it trained")
     if any(not math.isfinite(loss) for loss in losses):
         found.append(f"{name} has a loss that is not finite")
-    asked, stated = run.spec.global_batch_size, {step.global_batch_size for step in run.steps} - {None}
-    if stated - {asked}:
-        batches = ", ".join(map(str, sorted(batch for batch in stated if batch is not None)))
-        found.append(f"the log of {name} states a global batch size of {batches}, but {asked} was asked for")
+    found += _other_batches(run)
     checked = [outcome for outcome in result.checks if outcome.outcome == "not comparable"]
+    checked = [outcome for outcome in checked if not (is_log and outcome.check in UNKNOWN)]
     return [*found, *(f"{name}: {outcome.text} (check {outcome.check})" for outcome in checked)]
+
+
+def _other_batches(run: Measured) -> list[str]:
+    """The batches in the log other than the one that was asked for; of a log, that it has several."""
+    stated = sorted({step.global_batch_size for step in run.steps if step.global_batch_size is not None})
+    batches = ", ".join(map(str, stated))
+    if isinstance(run, MeasuredRun):
+        asked = run.spec.global_batch_size
+        if set(stated) - {asked}:
+            return [f"the log of {run.name} states a global batch size of {batches}, but {asked} was asked for"]
+    elif len(stated) > 1:
+        return [f"{run.name} states several global batch sizes ({batches})"]
+    return []
 
 
 def loss_warnings(a: Measured, b: Measured) -> list[str]:
@@ -77,13 +94,17 @@ def convention_mismatch(result: Result, convention: Convention | None) -> list[s
 
 
 def between_runs(a: Measured, b: Measured, profiles: bool = False) -> list[str]:
-    """All reasons why two runs (with `profiles`: their profiles) are not comparable."""
+    """All reasons why two runs or logs (with `profiles`: the profiles of runs) are not comparable."""
     own = [*faults(a), *faults(b)]
-    if profiles:
-        return [*work_differences(a.spec, b.spec), *own, *_profile_differences(a.spec, b.spec)]
+    if isinstance(a, MeasuredRun) and isinstance(b, MeasuredRun):
+        work = work_differences(a.spec, b.spec)
+        if profiles:
+            return [*work, *own, *_profile_differences(a.spec, b.spec)]
+    else:
+        work = known_differences(a.work, b.work)
     counted = convention_mismatch(b.result, a.result.mfu.convention)
     return [
-        *work_differences(a.spec, b.spec),
+        *work,
         *own,
         *counted,
         *instrumentation(a.result),
@@ -97,6 +118,8 @@ def _profile_differences(a: RunSpec, b: RunSpec) -> list[str]:
 
 
 def against_published(run: Measured, reference: Reference) -> list[str]:
-    """All reasons why a run is not comparable with a published row of its size, dtype, GPU type and scale."""
+    """All reasons why a run or log is not comparable with a published row of its size, dtype, GPU type and scale."""
     counted = convention_mismatch(run.result, reference.convention) if reference.mfu is not None else []
-    return [*faults(run), *run.result.not_comparable_because, *row_differences(run.spec, reference), *counted]
+    if isinstance(run, MeasuredRun):
+        return [*faults(run), *run.result.not_comparable_because, *row_differences(run.spec, reference), *counted]
+    return [*faults(run), *known_differences(work_published(reference), run.work)]

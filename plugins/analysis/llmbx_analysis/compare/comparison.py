@@ -1,4 +1,4 @@
-"""The result of a comparison. Side A is a run, a baseline or a published row; side B is the run compared with it."""
+"""The result of a comparison. Side A is a run, a log, a baseline or a published row, B the run or log to compare."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ EXIT_CODES: dict[Verdict, int] = {"equivalent": 0, "faster": 0, "slower": 3, "in
 
 
 class Side(Value, frozen=True):
-    """One side: its runs (newest last) or the source of the published row, and its step time in seconds.
+    """One side: its runs (newest last), its logs or the source of the published row, and its step time in seconds.
 
     The interval of `step_time_s` is over the runs if there are several, else over the measured steps of the run. It
-    does not contain the variation from run to run of a single run.
+    does not contain the variation from run to run of a single run. `unknown` has what decides whether the sides are
+    comparable and is not known of a log: `workload`, `size`, `dtype`, `gpu_type`, `gpus`, `global_batch_size`,
+    `sequence_length`, `model`, `instrumentation`.
     """
 
-    kind: Literal["run", "repeats", "baseline", "reference"]
+    kind: Literal["run", "repeats", "baseline", "reference", "log", "logs"]
     label: str
     runs: tuple[str, ...] = ()
     step_time_s: intervals.Interval | None = None
     windows: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class Metric(Value, frozen=True):

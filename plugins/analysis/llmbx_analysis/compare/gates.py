@@ -11,7 +11,7 @@ from llmbx.api.verbs import Plugins
 from llmbx_verdict.statistics import intervals, run_variation
 
 from .comparison import Metric, Verdict
-from .measured import Measured
+from .measured import Measured, MeasuredRun
 from .verdict import decide_verdict, interval
 
 STEP_TIME = "step_time"
@@ -81,7 +81,7 @@ class Gate:
         return self.figure.name.replace("_", " ")
 
 
-def figures_of(run: Measured, plugins: Plugins) -> dict[str, Figure]:
+def figures_of(run: MeasuredRun, plugins: Plugins) -> dict[str, Figure]:
     """The metrics of the run's profilers by name."""
     found = [
         figure
@@ -93,11 +93,13 @@ def figures_of(run: Measured, plugins: Plugins) -> dict[str, Figure]:
 
 
 def _figure(name: str, run: Measured, plugins: Plugins) -> Figure:
+    if not isinstance(run, MeasuredRun):
+        raise UsageError(f"--gate {name}: {run.name} is a log without a profile")
     found = figures_of(run, plugins)
     if name in found:
         return found[name]
     known = [STEP_TIME, *found]
-    raise UsageError(f"--gate {name}: {run.record.run_id} has no such metric{did_you_mean(name, known)}")
+    raise UsageError(f"--gate {name}: {run.name} has no such metric{did_you_mean(name, known)}")
 
 
 def _interval(side: Sequence[Figure], level: float) -> intervals.Interval:

@@ -10,6 +10,7 @@ from llmbx_verdict.statistics import intervals
 from .by_measure import ByMeasure
 from .comparison import Needed, Verdict
 from .gates import Gate
+from .logs import MeasuredLog
 from .measured import Measured, times
 from .needed import needed, sentence
 from .tails import hidden
@@ -55,7 +56,7 @@ def _no_mean(a: Sequence[Measured], b: Sequence[Measured]) -> str | None:
     """Why the mean of a side represents nothing: unstable, or one step only."""
     found = [unstable("A", a), unstable("B", b)]
     single = [runs[0] for runs in (a, b) if len(runs) == 1 and len(times(runs[0])) < 2]
-    found += [f"{run.record.run_id}: {_too_few(run)}, so its noise is unknown" for run in single]
+    found += [f"{run.name}: {_too_few(run)}, so its noise is unknown" for run in single]
     return "; ".join(text for text in found if text) or None
 
 
@@ -70,5 +71,6 @@ def _planned(judged: Judged, a: Sequence[Measured], b: Sequence[Measured], toler
     if judged.verdict != "inconclusive" or judged.change is None:
         return judged
     plan = needed(a, b, judged.change, tolerance)
-    text = f"{judged.reason}; {sentence(plan, judged.change, published=not a)}"
+    logs = any(isinstance(run, MeasuredLog) for run in (*a, *b))
+    text = f"{judged.reason}; {sentence(plan, judged.change, published=not a, logs=logs)}"
     return Judged(verdict=judged.verdict, reason=text, change=judged.change, needed=plan)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llmbx.api import Exit, Scalar, Value, host_names, read_nodes, shared_facts
 
-from .measured import Measured
+from .measured import MeasuredRun
 
 
 class Machines(Value, frozen=True):
@@ -16,7 +16,7 @@ class Machines(Value, frozen=True):
     facts: dict[str, Scalar] = {}
 
 
-def machines_of(runs: Sequence[Measured]) -> Machines:
+def machines_of(runs: Sequence[MeasuredRun]) -> Machines:
     """The machines of all runs of a side. The facts are those of the newest run.
 
     If a run has no node files, its machine is the host of its job script, which is the first of its nodes.

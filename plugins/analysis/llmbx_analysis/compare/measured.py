@@ -1,24 +1,70 @@
-"""Finished runs for a comparison: record, result and measured steps."""
+"""The members of a side of a comparison: finished runs and logs, each with its result and its measured steps."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from llmbx.api import Result, RunSpec, Step, UsageError
+from llmbx.api import Result, RunSpec, Scalar, Step, UsageError
 from llmbx.api.verbs import Plugins, Run, refresh_result, rewindowed
 from llmbx.api.verbs import RunRecord as Record
 from llmbx_verdict.statistics import intervals
 
+from .work import work_of
 
-@dataclasses.dataclass(frozen=True)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Measured:
-    """One finished run with its result and its measured steps."""
+    """One training with its result and its measured steps."""
 
-    run: Run
     result: Result
     steps: tuple[Step, ...]
+
+    @property
+    def name(self) -> str:
+        """What messages call it: the id of a run, the path of a log."""
+        return self.result.run_id
+
+    @property
+    def work(self) -> Mapping[str, Scalar]:
+        """What is known of its work, by the keys of `work.WORK`."""
+        raise NotImplementedError
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The keys of `work.DECISIVE` of which nothing is known."""
+        return ()
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has a mean step time that is a time."""
+        mean = self.result.step_time_s.mean
+        return mean is not None and math.isfinite(mean) and mean > 0
+
+    @property
+    def mean_s(self) -> float:
+        """The mean step time in seconds. It must be measured."""
+        mean = self.result.step_time_s.mean
+        assert mean is not None
+        return mean
+
+    @property
+    def window(self) -> str:
+        """The measured steps, as `first-last`."""
+        return f"{self.result.window.first}-{self.result.window.last}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MeasuredRun(Measured):
+    """One finished run of llmbx."""
+
+    run: Run
+
+    @property
+    def name(self) -> str:
+        """The id of the run."""
+        return self.record.run_id
 
     @property
     def record(self) -> Record:
@@ -31,25 +77,12 @@ class Measured:
         return self.run.record.spec
 
     @property
-    def is_measured(self) -> bool:
-        """Whether the run has a mean step time that is a time."""
-        mean = self.result.step_time_s.mean
-        return mean is not None and math.isfinite(mean) and mean > 0
-
-    @property
-    def mean_s(self) -> float:
-        """The mean step time in seconds. The run must be measured."""
-        mean = self.result.step_time_s.mean
-        assert mean is not None
-        return mean
-
-    @property
-    def window(self) -> str:
-        """The measured steps, as `first-last`."""
-        return f"{self.result.window.first}-{self.result.window.last}"
+    def work(self) -> Mapping[str, Scalar]:
+        """What was run."""
+        return work_of(self.spec)
 
 
-def measured(run: Run, plugins: Plugins, policy: str | None = None) -> Measured:
+def measured(run: Run, plugins: Plugins, policy: str | None = None) -> MeasuredRun:
     """Read a run with its result. If `policy` is set, the result is recomputed with this window.
 
     Raises `UsageError` if the run has not ended, or if its file of steps has an impossible time.
@@ -60,7 +93,7 @@ def measured(run: Run, plugins: Plugins, policy: str | None = None) -> Measured:
     steps = run.read_steps()
     if policy is not None:
         result = rewindowed(run, result, steps, plugins, policy)
-    side = Measured(run, result, tuple(step for step in steps if inside(step, result)))
+    side = MeasuredRun(run=run, result=result, steps=tuple(step for step in steps if inside(step, result)))
     _check_times(side)
     return side
 
@@ -69,7 +102,7 @@ def _check_times(run: Measured) -> None:
     """Raise `UsageError` if the times of the steps cannot have the mean of the result."""
     seconds = times(run)
     if run.is_measured and seconds and (min(seconds) < 0 or max(seconds) == 0):
-        raise UsageError(f"{run.record.run_id}: steps.jsonl is damaged: steps took {min(seconds):g} s")
+        raise UsageError(f"{run.name}: steps.jsonl is damaged: steps took {min(seconds):g} s")
 
 
 def inside(step: Step, result: Result) -> bool:

@@ -103,7 +103,7 @@ def _compute(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     """TFLOP/s and MFU in the convention of A. None for a side with a value that cannot be converted."""
     convention = a[-1].result.mfu.convention
     if convention is None:
-        return []
+        return _printed(a, b)
     tflops = [mean_of([in_convention(run.result, convention, "tflops_per_gpu") for run in side]) for side in (a, b)]
     mfu = [_percent(mean_of([in_convention(run.result, convention, "mfu") for run in side])) for side in (a, b)]
     notes = _notes([run.result for run in (*a, *b)], convention)
@@ -114,6 +114,14 @@ def _compute(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
         metric("mfu", "%", "higher", mfu[0], mfu[1], "; ".join(note for note in notes if note) or None),
     ]
     return [line for line in lines if line.a is not None or line.b is not None]
+
+
+def _printed(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
+    """TFLOP/s of sides whose convention is unknown, as their logs print them."""
+    one, two = (mean_of([run.result.tflops_per_gpu.mean for run in side]) for side in (a, b))
+    if one is None or two is None or any(run.result.mfu.convention for run in (*a, *b)):
+        return []
+    return [metric("tflops_per_gpu", "TFLOP/s", "higher", one, two, "as the logs print it")]
 
 
 def _notes(results: Sequence[Result], convention: Convention) -> list[str]:

@@ -21,11 +21,12 @@ def needed(a: Sequence[Measured], b: Sequence[Measured], change: intervals.Chang
     return Needed(runs=runs, steps=planning.steps_needed(one, two, change, tolerance))
 
 
-def sentence(plan: Needed, change: intervals.Change, published: bool = False) -> str:
-    """The plan in words."""
+def sentence(plan: Needed, change: intervals.Change, published: bool = False, logs: bool = False) -> str:
+    """The plan in words. Nothing repeats what wrote `logs`."""
     ways = []
     if plan.runs is not None:
-        ways.append(f"{plan.runs} runs{'' if published else ' on each side'} (--repeat {plan.runs})")
+        how = "" if logs else f" (--repeat {plan.runs})"
+        ways.append(f"{plan.runs} runs{'' if published else ' on each side'}{how}")
     if plan.pairs is not None:
         ways.append(f"{plan.pairs} pairs (--interleave {plan.pairs})")
     if plan.steps is not None:

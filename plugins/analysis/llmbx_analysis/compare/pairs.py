@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from llmbx_verdict.statistics import intervals
 
-from .measured import Measured
+from .measured import Measured, MeasuredRun
 
 
 def change_of_pairs(
@@ -21,7 +21,7 @@ def change_of_pairs(
     """
     sides = [{key: run for run in side if (key := _number(run)) is not None} for side in (a, b)]
     pairs = [(one, sides[1][key]) for key, one in sides[0].items() if key in sides[1]]
-    order = [other.record.created < one.record.created for one, other in pairs]
+    order = [_created(other) < _created(one) for one, other in pairs]
     return intervals.change_of_pairs([(value(one), value(other)) for one, other in pairs], order, level)
 
 
@@ -32,5 +32,10 @@ def unpaired(a: Sequence[Measured], b: Sequence[Measured]) -> int:
 
 
 def _number(run: Measured) -> tuple[str, int] | None:
-    pair = run.record.pair
+    pair = run.record.pair if isinstance(run, MeasuredRun) else None
     return None if pair is None else (pair.group, pair.number)
+
+
+def _created(run: Measured) -> float:
+    assert isinstance(run, MeasuredRun)
+    return run.record.created

@@ -1,4 +1,4 @@
-"""Compare runs with the published row for their configuration."""
+"""Compare runs, or logs of which the user says what they trained, with the published row for their configuration."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from llmbx.api.verbs import Config, Plugins
 
 from ..audit import disputes_of
 from ..audit.cases import resolve_row
-from . import Comparison, Measured, compare_published
+from . import Comparison, Measured, MeasuredRun, compare_published
 from .sides import published
 
 
 def compare_with_published(
     runs: Sequence[Measured], plugins: Plugins, config: Config, tolerance: float, *, force: bool = False
 ) -> Comparison:
-    """Compare the runs (repeats, newest last) with the published row of their configuration.
+    """Compare the runs or logs (repeats, newest last) with the published row of their configuration.
 
-    Raises `UsageError` if there is no such row. If the runs are not comparable with it, the result says so; with
-    `force` it has the figures all the same.
+    Raises `UsageError` if there is no such row, or if it is not known what a log trained. If the runs are not
+    comparable with it, the result says so; with `force` it has the figures all the same.
     """
-    spec = runs[-1].spec
+    spec = _spec(runs[-1], plugins, config)
     workload = plugins.workload(spec.workload, spec.plugin)
     row = published(spec, workload)
     disputed = [
@@ -29,6 +29,22 @@ def compare_with_published(
     ]
     recipe = _recipe(spec, row, plugins, config)
     return compare_published(row, runs, recipe, tolerance, force=force, disputed=disputed)
+
+
+def _spec(run: Measured, plugins: Plugins, config: Config) -> RunSpec:
+    """The specification of a run; of a log, the catalog's for what the user says."""
+    if isinstance(run, MeasuredRun):
+        return run.spec
+    known = {key: run.work.get(key) for key in ("workload", "size", "dtype", "gpu_type", "gpus")}
+    missing = [f"--{key.replace('_', '-')}" for key, value in known.items() if value is None]
+    if missing:
+        raise UsageError(f"--reference: {run.name} does not say what it trained: add {', '.join(missing)}")
+    workload = plugins.workload(str(known.pop("workload")))
+    size, dtype, gpu_type, gpus = known.values()
+    return resolve_row(
+        workload, plugins, config, size=str(size), dtype=str(dtype), gpu_type=str(gpu_type), gpus=int(gpus or 0),
+        recipe=None,
+    )  # fmt: skip
 
 
 def _recipe(spec: RunSpec, row: Reference, plugins: Plugins, config: Config) -> RunSpec | None:

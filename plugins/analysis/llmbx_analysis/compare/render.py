@@ -42,7 +42,7 @@ def _verdict(found: Comparison) -> str:
 
 
 def _title(name: str, side: Side) -> str:
-    several = f" ({len(side.runs)} runs)" if len(side.runs) > 1 else ""
+    several = f" ({len(side.runs)} {'logs' if side.kind == 'logs' else 'runs'})" if len(side.runs) > 1 else ""
     what = {"baseline": f"baseline {side.label}", "reference": f"published: {side.label}"}.get(side.kind, side.label)
     return f"{name}  {what}{several}"
 
@@ -100,6 +100,8 @@ def _differences(found: Comparison) -> list[str]:
         title, none = "differences from the recipe", "no differences from the recipe"
     else:
         title, none = "differences, likeliest cause first", "no differences between the records"
+    if {"log", "logs"} & {found.a.kind, found.b.kind}:
+        none = "no differences that the logs state"
     notable = [d for d in found.differences if d.weight >= NOTABLE]
     if not found.differences:
         return ["", none]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from llmbx.api import Reference, RunSpec, UsageError, Workload, did_you_mean
@@ -9,7 +10,8 @@ from llmbx.api.verbs import Install, Plugins, Run, Selection, known_tags, neares
 
 from .comparison import EXIT_CODES
 from .differences import same_setup
-from .measured import Measured, measured
+from .measured import Measured, MeasuredRun, measured
+from .work import known_differences, work_of
 
 
 class NotComparable(UsageError):
@@ -18,7 +20,7 @@ class NotComparable(UsageError):
     exit_code = EXIT_CODES["not comparable"]
 
 
-def with_repeats(install: Install, named: Run, plugins: Plugins, policy: str | None, single: bool) -> list[Measured]:
+def with_repeats(install: Install, named: Run, plugins: Plugins, policy: str | None, single: bool) -> list[MeasuredRun]:
     """The run and, unless `single` is set, the valid repeats of the same command, oldest first."""
     chosen = measured(named, plugins, policy)
     group = named.record.group
@@ -32,26 +34,26 @@ def with_repeats(install: Install, named: Run, plugins: Plugins, policy: str | N
 
 def baseline(
     install: Install, tag: str, of: Sequence[Measured], plugins: Plugins, policy: str | None
-) -> list[Measured]:
-    """The newest valid run with this tag that is comparable with the runs `of`, and its repeats, oldest first.
+) -> list[MeasuredRun]:
+    """The newest valid run with this tag that is comparable with the runs or logs `of`, and its repeats, oldest first.
 
     Its repeats are the tagged runs of the same user with the same configuration, image and versions. The runs `of` are
     excluded. Runs of other users count only if the user of `of` has not used the tag: anyone can use any tag. Raises
     `UsageError` if no other run has the tag, `NotComparable` with the reasons if none of them is comparable.
     """
-    own, spec = {run.record.run_id for run in of}, of[-1].spec
+    newest, own = of[-1], {run.name for run in of}
     tagged = [run for run in query_runs(install, Selection(tags=(tag,))) if run.record.run_id not in own]
-    owner = of[-1].run.files.owner_id
+    owner = newest.run.files.owner_id if isinstance(newest, MeasuredRun) else os.geteuid()
     tagged = [run for run in tagged if run.files.owner_id == owner] or tagged
     if not tagged and tag in known_tags(install):
-        raise UsageError(f"--baseline {tag}: only {of[-1].record.run_id} and its repeats have this tag (see --single)")
+        raise UsageError(f"--baseline {tag}: only {newest.name} and its repeats have this tag (see --single)")
     if not tagged:
         raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, known_tags(install))}")
-    comparable = [run for run in tagged if not work_differences(run.record.spec, spec)]
+    comparable = [run for run in tagged if not _work_differences(run.record.spec, newest)]
     if not comparable:
-        reasons = "; ".join(work_differences(tagged[0].record.spec, spec))
-        name = of[-1].record.run_id
-        raise NotComparable(f"--baseline {tag}: none of its {len(tagged)} runs is comparable with {name} ({reasons})")
+        reasons = f"({'; '.join(_work_differences(tagged[0].record.spec, newest))})"
+        where = f"none of its {len(tagged)} runs is comparable with {newest.name}"
+        raise NotComparable(f"--baseline {tag}: {where} {reasons}")
     found = _valid(comparable, plugins, policy)
     if not found:
         raise NotComparable(f"--baseline {tag}: none of its {len(comparable)} runs has valid data")
@@ -62,6 +64,12 @@ def baseline(
             if same_setup(found[0].record, run.record) and run.run.files.owner_id == found[0].run.files.owner_id
         ]
     )
+
+
+def _work_differences(spec: RunSpec, of: Measured) -> list[str]:
+    if isinstance(of, MeasuredRun):
+        return work_differences(spec, of.spec)
+    return known_differences(work_of(spec), of.work)
 
 
 def published(spec: RunSpec, workload: Workload) -> Reference:
@@ -87,7 +95,7 @@ def _available_rows(spec: RunSpec, rows: Sequence[Reference]) -> str:
     return f" (published: {'; '.join(names[:4])}{more})" if names else ""
 
 
-def _valid(candidates: Sequence[Run], plugins: Plugins, policy: str | None) -> list[Measured]:
+def _valid(candidates: Sequence[Run], plugins: Plugins, policy: str | None) -> list[MeasuredRun]:
     """The runs that have ended with valid data and measured steps."""
     found = []
     for run in candidates:
@@ -98,5 +106,5 @@ def _valid(candidates: Sequence[Run], plugins: Plugins, policy: str | None) -> l
     return [run for run in found if run.result.data_valid and run.is_measured]
 
 
-def _oldest_first(found: Sequence[Measured]) -> list[Measured]:
+def _oldest_first(found: Sequence[MeasuredRun]) -> list[MeasuredRun]:
     return sorted(found, key=lambda item: (item.record.created, item.record.run_id))

@@ -33,7 +33,7 @@ def unstable(name: str, runs: Sequence[Measured]) -> str | None:
     if len(found) < _limit(len(runs)):
         return None
     run, reason = found[-1]
-    many = f"{len(found)} of {len(runs)} repeats are" if len(runs) > 1 else f"{run.record.run_id} is"
+    many = f"{len(found)} of {len(runs)} repeats are" if len(runs) > 1 else f"{run.name} is"
     return f"{name}: {many} unstable ({reason.partition(':')[0]})"
 
 
@@ -41,7 +41,7 @@ def unstable_warnings(name: str, runs: Sequence[Measured]) -> Iterator[str]:
     """One line for each unstable run of a side."""
     for run in runs:
         if (reason := why(run)) is not None:
-            which = f"{run.record.run_id}: " if len(runs) > 1 else ""
+            which = f"{run.name}: " if len(runs) > 1 else ""
             yield f"{name}: {which}{reason}"
 
 

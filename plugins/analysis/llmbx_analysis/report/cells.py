@@ -12,7 +12,7 @@ from llmbx.api import Node, Reference, Result, RunSpec, Section, Step, Value, pl
 from llmbx.api.verbs import Run, format_value
 from llmbx.api.verbs import RunRecord as Record
 
-from ..compare import Comparison, Measured
+from ..compare import Comparison, MeasuredRun
 from ..compare.differences import differences
 from ..compare.measured import inside
 
@@ -61,9 +61,9 @@ class RunData(Value, frozen=True):
         return self.result.data_valid and is_time(self.result.step_time_s.mean)
 
     @property
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredRun:
         """The run as a side of a comparison."""
-        return Measured(self.run, self.result, self.measured_steps)
+        return MeasuredRun(run=self.run, result=self.result, steps=self.measured_steps)
 
 
 class Cell(Value, frozen=True):

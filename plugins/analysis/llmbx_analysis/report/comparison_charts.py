@@ -60,9 +60,7 @@ def _means(sides: Sides) -> Chart | None:
     if all(len(runs) == 1 for _, runs in sides):
         return None
     series = [
-        Series(
-            name=name, points=tuple(Point(x=k, y=run.mean_s, note=run.record.run_id) for k, run in enumerate(runs, 1))
-        )
+        Series(name=name, points=tuple(Point(x=k, y=run.mean_s, note=run.name) for k, run in enumerate(runs, 1)))
         for name, runs in sides
     ]
     return Chart(
@@ -79,7 +77,7 @@ def _means(sides: Sides) -> Chart | None:
 def _steps(sides: Sides) -> Chart | None:
     """The measured steps of the newest run of each side."""
     series = [
-        Series(name=f"{name}: {runs[-1].record.run_id}", points=step_series.thinned(
+        Series(name=f"{name}: {runs[-1].name}", points=step_series.thinned(
             [Point(x=step.number, y=step.time_s) for step in runs[-1].steps]
         ))
         for name, runs in sides

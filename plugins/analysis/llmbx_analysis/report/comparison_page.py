@@ -9,7 +9,7 @@ from llmbx.api import Column, Fact, Scalar, Section, Table
 from llmbx.api.verbs import format_quantity
 from llmbx.entry.secrets import blank
 
-from ..compare import Comparison, Measured
+from ..compare import Comparison, Measured, MeasuredRun
 from ..compare.comparison import Side
 from ..compare.comparison import Verdict as Word
 from .build import Report
@@ -68,7 +68,8 @@ def _step_time(name: str, side: Side) -> Fact:
 
 def _context(found: Comparison, a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[tuple[str, str]]:
     for name, side, runs in (("A", found.a, a), ("B", found.b, b)):
-        yield name, _label(side) + (f", {machine(runs)}; started {started(runs[-1].record.created)}" if runs else "")
+        known = [run for run in runs if isinstance(run, MeasuredRun)]
+        yield name, _label(side) + (f", {machine(known)}; started {started(known[-1].record.created)}" if known else "")
 
 
 def _label(side: Side) -> str:
@@ -88,8 +89,9 @@ def _figures(found: Comparison, a: Sequence[Measured], b: Sequence[Measured]) ->
 
 def _differences(found: Comparison) -> Section:
     other = "the recipe of the published figure" if found.a.kind == "reference" else "A"
+    known = " that the logs state" if {"log", "logs"} & {found.a.kind, found.b.kind} else ""
     tables = difference_tables(found.differences, ("A", "B"), found.a.kind == "reference")
-    text = () if tables else (f"B has no differences from {other}.",)
+    text = () if tables else (f"B has no differences from {other}{known}.",)
     return Section(name="differences", title="Differences", text=text, tables=tuple(tables))
 
 
@@ -97,7 +99,7 @@ PROPERTIES = ("run", "status", "window", "step time", "started", "machine", "sof
 
 
 def _sides(a: Sequence[Measured], b: Sequence[Measured]) -> Section:
-    """Where, when and how the runs of both sides ran: one column a run."""
+    """Where, when and how the runs of both sides ran: one column a run or log."""
     runs = [(name, number, run) for name, side in (("A", a), ("B", b)) for number, run in enumerate(side, 1)]
     several = max(len(a), len(b)) > 1
     titles = ("property", *(f"{name}, run {number}" if several else name for name, number, _ in runs))
@@ -109,13 +111,19 @@ def _sides(a: Sequence[Measured], b: Sequence[Measured]) -> Section:
 
 
 def _run(run: Measured) -> tuple[Scalar, ...]:
-    record, result = run.record, run.result
+    result = run.result
     status = result.status.replace("_", " ")
-    return (
-        record.run_id,
+    cells = (
+        run.name,
         status if result.data_valid else f"{status}, no valid data",
         run.window if run.is_measured else None,
         format_quantity(result.step_time_s.mean, "s"),
+    )
+    if not isinstance(run, MeasuredRun):
+        return (*cells, *(None for _ in PROPERTIES[len(cells) :]))
+    record = run.record
+    return (
+        *cells,
         started(record.created),
         machine([run]),
         software(run),

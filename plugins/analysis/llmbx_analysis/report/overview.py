@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from llmbx.api import Fact, Value, host_names, read_nodes
 from llmbx.api.verbs import format_number
 
-from ..compare import Measured
+from ..compare import MeasuredRun
 from .cells import Cell, RunData, title
 from .figures import by_name
 from .scaling import Family, families
@@ -92,7 +92,7 @@ def _context(cells: Sequence[Cell]) -> Iterator[tuple[str, str]]:
     yield "runs", runs[0].record.run_id if len(runs) == 1 else f"{len(runs)}, see below"
 
 
-def machine(runs: Sequence[RunData | Measured]) -> str:
+def machine(runs: Sequence[RunData | MeasuredRun]) -> str:
     """The nodes and the launcher of runs."""
     names = _listed([name for run in runs for name in _nodes(run)]) or "unknown"
     return f"{names} (launcher {_listed([run.spec.launcher or 'unknown' for run in runs])})"
@@ -105,13 +105,13 @@ def _listed(texts: Sequence[str]) -> str:
     return "; ".join(found[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _nodes(run: RunData | Measured) -> tuple[str, ...]:
+def _nodes(run: RunData | MeasuredRun) -> tuple[str, ...]:
     """The names of the nodes; for a local run without recorded nodes, that of the host."""
     host = run.record.host.get("hostname") if run.spec.launcher == "local" else None
     return host_names(read_nodes(run.run.path)) or ((str(host),) if host else ())
 
 
-def software(run: RunData | Measured) -> str:
+def software(run: RunData | MeasuredRun) -> str:
     """The image, the first versions and the runtime of a run."""
     image = run.record.image
     versions = ", ".join(f"{name} {version}" for name, version in list(run.record.versions.items())[:4])

@@ -521,7 +521,7 @@ def test_without_a_published_row_the_available_rows_are_listed(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "compare takes two runs, or one with --baseline TAG or --reference; got 0"),
+        ((), "compare takes two runs or logs, or one with --baseline TAG or --reference; got 0"),
         (("a",), "got 1"),
         (("a", "b", "c"), "got 3"),
         (("a", "b", "--reference"), "--reference takes one run, got 2"),

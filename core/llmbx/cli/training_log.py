@@ -1,0 +1,64 @@
+"""A training log for the verbs of plugins: found, recognized, read once, and measured over any window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..logs.find import find_logs
+from ..model import Result, Step
+from ..plugins.manager import Plugins
+from .parse_reading import Reading, read
+from .parse_rows import SUCCESS, measure_log
+from .parse_sources import with_formats
+
+
+class TrainingLog:
+    """A log that was read as `llmbx parse` reads it."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self.path: str = reading.file.path
+        """The path as the user named it, or of a file in the folder that the user named."""
+        self.run_dir: str | None = reading.file.run_dir
+        """The folder of the run of llmbx that wrote it, if any."""
+        self.format: str | None = reading.format.name if reading.format else None
+        """The name of its format; None if no format recognizes it."""
+        self.steps: Sequence[Step] = reading.steps
+        """All steps."""
+
+    @staticmethod
+    def read(path: Path, plugins: Plugins) -> list[TrainingLog]:
+        """Read the log at a path, or the logs in a folder; `-` is standard input.
+
+        Raises `UsageError` for what is no file, folder or pipe, and for a file of records that not exactly one format
+        declares; `InfraError` if a log cannot be read.
+        """
+        formats = plugins.log_formats()
+        found = (read(log, formats, plugins) for log in with_formats(find_logs([path]), formats, None))
+        return [TrainingLog(reading) for reading in found if reading is not None]
+
+    @property
+    def window(self) -> str:
+        """The window of the recipe that its name and its format belong to."""
+        reading = self._reading
+        return reading.format.window(reading.file.experiment) if reading.format else "auto"
+
+    @property
+    def unread(self) -> str | None:
+        """Why no step could be read, in one line."""
+        return self._reading.unread
+
+    def measure(self, window: str) -> Result:
+        """Measure it over a window. The result has what the log says: its path as `run_id`, and no workload."""
+        row = measure_log(self._reading, window)
+        complete = row.status == SUCCESS
+        figures = {name: getattr(row.figures, name) for name in row.figures.__struct_fields__}
+        return Result(
+            run_id=self.path,
+            status="completed" if complete else "failed",
+            cause=None if complete else row.failure,
+            data_valid=row.valid,
+            checks=row.checks,
+            **{**figures, "warnings": row.warnings},
+        )
