@@ -40,6 +40,7 @@ OTHERS = {
     "restarted": "training restarts in this log: earlier steps and events are ignored; with the fact "
     "`phase`, the next phase of the launch begins; with `fell_to`, the grammar noticed it by a step number that fell "
     "to this one",
+    "started": "training begins: a line of the framework that no excerpt of its steps has",
     "finished": "training has ended; failures after it are a crashed teardown",
     "fact": "what the log states; `facts` may have `global_batch_size`, `micro_batch_size`, `microbatches`, "
     "`sequence_length`, `layers`, `hidden_size`, `vocab_size`, `world_size` (ranks or devices), `dtype`, `backend` and "

@@ -242,13 +242,13 @@ def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:
 
 def install_and_plugins() -> tuple[Install, Callable[[], Plugins]]:
     """The install and a function that loads the plugins: a verb that only reads files starts faster without them."""
-    config, _ = _configuration()
+    config, _ = configuration()
     install = find_install(os.environ, config.install, config.install_file)
     install.share()
     return install, load
 
 
-def _configuration() -> tuple[Merged, dict[str, str]]:
+def configuration() -> tuple[Merged, dict[str, str]]:
     """The configuration and the file of each cluster; says which files of other folders are used and ignored."""
     config, cluster_files = load_config()
     for note in config.notes:
@@ -265,7 +265,7 @@ def load_workspace(output: Path | None = None) -> Workspace:
     """
     if os.environ.get("STAGE_PATH"):
         click.echo(f"llmbx: note: {STAGE_PATH_NOTE}", err=True)
-    config, cluster_files = _configuration()
+    config, cluster_files = configuration()
     install = find_install(os.environ, config.install, config.install_file)
     if output is not None:
         install = install.replace(workload_root=absolute(str(output), "--output"), workload_origin="--output")

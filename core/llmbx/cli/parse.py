@@ -28,11 +28,22 @@ DEFAULT = Path("experiments")
     metavar="NAME",
     help="Format that reads the files, for files of records such as JSON lines.  [default: detected]",
 )
+@click.option("--gpu-type", metavar="NAME", help="GPU type of a log without a run: h100, gb200 … For the MFU.")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="Number of GPUs of a log without a run.")
+@click.option("--dtype", metavar="NAME", help="Data type of the peak for --gpu-type.  [default: bf16]")
 @click.option("--save", is_flag=True, help="Store the measurement over --window as the result of the runs.")
 @click.option("--full-names", is_flag=True, help="Show paths of logs instead of names of experiments.")
 @format_option
 def command(
-    paths: tuple[Path, ...], window: str | None, log_format: str | None, save: bool, full_names: bool, format_: str
+    paths: tuple[Path, ...],
+    window: str | None,
+    log_format: str | None,
+    gpu_type: str | None,
+    gpus: int | None,
+    dtype: str | None,
+    save: bool,
+    full_names: bool,
+    format_: str,
 ) -> None:
     """Print mean and sample standard deviation of step time and TFLOP/s for each training log.
 
@@ -51,6 +62,9 @@ def command(
     checks of a run (docs/checks.md) are made of every log; those that compare it with what was asked for need a run
     of llmbx.
 
+    --gpu-type gives the MFU of a log that no run of llmbx wrote: its TFLOP/s per GPU over the peak of this GPU type.
+    --gpus gives the tokens per second of all GPUs.
+
     Runs of llmbx are measured again from their steps.jsonl; their stored results change only with --save.
 
     The exit code is 1 if no log contains a valid measurement.
@@ -61,12 +75,14 @@ def command(
       llmbx parse experiments/pretrain_grok1_314b_bf16_256 --window last
       llmbx parse log-pretrain_llama3.1.out --window auto --format json
       llmbx parse last --window 20-44 --save
+      llmbx parse train.log --gpu-type h100 --gpus 64
     """
     from ..errors import UsageError
     from ..logs.find import find_logs
     from ..measure.window import check
     from ..plugins.manager import load
     from .options import path_or_run
+    from .parse_machine import machine_of
     from .parse_rows import parse_logs
     from .parse_sources import with_formats
 
@@ -76,7 +92,8 @@ def command(
     plugins = load()
     formats = plugins.log_formats()
     logs = with_formats(find_logs([path_or_run(path) for path in paths] or (DEFAULT,)), formats, log_format)
-    rows = parse_logs(logs, formats, plugins, chosen, intervals=format_ == "json")
+    machine = machine_of(gpu_type, gpus, dtype)
+    rows = parse_logs(logs, formats, plugins, chosen, intervals=format_ == "json", machine=machine)
     if save:
         _save(logs, chosen, plugins)
     _print(rows, format_, full_names)

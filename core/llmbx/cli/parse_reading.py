@@ -15,6 +15,7 @@ from ..logs.parser import LogFormat, LogParser
 from ..logs.plain import PlainParser
 from ..logs.unread import why
 from ..measure.figures import measure
+from ..measure.interval import log_interval
 from ..model import Figures, Result, Step
 from ..model.evidence import OWN_CHECK
 from ..model.result import CheckOutcome
@@ -52,6 +53,8 @@ class Reading:
         if self.run is not None:
             return remeasure.figures(self.run, self.result, self.steps, self.plugins, window)
         recipe = self.format.window(self.file.experiment) if self.format else "auto"
+        if log_interval([step.number for step in self.steps]) > 1:  # a recipe's window is that of a log of every step
+            recipe = "auto"
         declared = self.parser.measures if self.parser else ()
         return measure(None, self.steps, policy=window or recipe, declared=declared, judge=self.plugins.judge)
 

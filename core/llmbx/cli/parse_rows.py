@@ -11,6 +11,7 @@ from ..model import Figures, Step, Value
 from ..model.failure import Failure
 from ..model.result import CheckOutcome
 from ..run.checks import first, texts
+from .parse_machine import UNKNOWN, Machine
 from .parse_reading import Reading, read
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Row(Value, frozen=True):
         return tuple(lines)
 
     @property
-    def failure(self) -> str:
+    def reason(self) -> str:
         """Why it is not a success, in one line: the reason in the status, or that of an empty window, and the cause."""
         reason = self.status.removeprefix("Failed (").removesuffix(")")
         return "; ".join([*(self._empty_window() or [reason]), *([self.cause] if self.cause else [])])
@@ -91,21 +92,22 @@ def parse_logs(
     plugins: Plugins,
     window: str | None = None,
     intervals: bool = False,
+    machine: Machine = UNKNOWN,
 ) -> list[Row]:
     """Measure each log. Files of unknown format that were found in a folder are skipped, unless they belong to a run or
     their name starts with log.
 
     `plugins` judge the logs, and read those of runs of llmbx. `window` overrides the default window of each log's
     format or run. `intervals` adds confidence intervals, which take about
-    20 ms per log. Raises `InfraError` if a log cannot be read.
+    20 ms per log. `machine` is that of logs without a run. Raises `InfraError` if a log cannot be read.
     """
     readings = (read(log, formats, plugins) for log in logs)
-    return [measure_log(reading, window, intervals) for reading in readings if reading is not None]
+    return [measure_log(reading, window, intervals, machine) for reading in readings if reading is not None]
 
 
-def measure_log(reading: Reading, window: str | None, intervals: bool = False) -> Row:
+def measure_log(reading: Reading, window: str | None, intervals: bool = False, machine: Machine = UNKNOWN) -> Row:
     """Measure a log that was read, over a window (None: that of its recipe or run)."""
-    figures = reading.figures(window)
+    figures = _figures(reading, window, machine)
     checks = reading.checks(figures)
     status, cause = _verdict(reading, figures, checks)
     row = Row(
@@ -126,8 +128,13 @@ def measure_log(reading: Reading, window: str | None, intervals: bool = False) -
     if not row.valid:
         return _explained(row, reading)
     if window is None and figures.window.policy != "auto" and figures.steps_seen > 1:
-        row = row.replace(steady=reading.figures("auto"))
+        row = row.replace(steady=_figures(reading, "auto", machine))
     return row
+
+
+def _figures(reading: Reading, window: str | None, machine: Machine) -> Figures:
+    figures = reading.figures(window)
+    return machine.place(figures) if reading.run is None else figures
 
 
 def _verdict(reading: Reading, figures: Figures, checks: tuple[CheckOutcome, ...]) -> tuple[str, str | None]:
@@ -165,7 +172,7 @@ def _unfinished(reading: Reading, status: str) -> list[str]:
 def _explained(row: Row, reading: Reading) -> Row:
     """The row of a log without a valid measurement, with the state of its run or the reason why nothing was read."""
     if reading.is_running:
-        return row.replace(status=f"Running ({len(reading.steps)} iterations)", cause=None)
+        return row.replace(status=f"Running ({len(reading.steps)} iterations)", cause=None, failure=None)
     if reading.is_wrong_format if reading.steps else row.cause is None:
         return row.replace(unread=reading.unread)
     return row
@@ -174,7 +181,9 @@ def _explained(row: Row, reading: Reading) -> Row:
 def _interval(reading: Reading, figures: Figures) -> tuple[float, float] | None:
     """The confidence interval of the mean step time."""
     window = figures.window
-    times = [s.time_s for s in reading.steps if s.time_s is not None and not s.skipped and window.holds(s.number)]
+    times = [
+        s.time_s for s in reading.steps if s.time_s is not None and not s.skipped and window.holds(s.number, s.covers)
+    ]
     if not figures.steps_measured or len(times) < 2:
         return None
     if min(times) <= 0 or max(times) >= MAX_STEP_TIME_S:

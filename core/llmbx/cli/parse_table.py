@@ -17,14 +17,16 @@ from .terminal import measure_text
 
 COLUMNS = (
     "path", "experiment", "format", "status", "window", "steps_measured", "step_time_mean_s", "step_time_std_s",
-    "tflops_per_gpu_mean", "tflops_per_gpu_std", "tokens_per_s", "mfu", "stability", "stability_reason",
+    "tflops_per_gpu_mean", "tflops_per_gpu_std", "tokens_per_s", "tokens_per_s_per_gpu", "mfu", "stability",
+    "stability_reason",
 )  # fmt: skip
 """Columns of the CSV output, see `as_csv`. JSON has more (`as_json`)."""
 
 
 STEADY = (
     "window", "window_reason", "steps_measured", "step_time_mean_s", "step_time_std_s", "step_time_median_s",
-    "tflops_per_gpu_mean", "tflops_per_gpu_std", "tflops_source", "tokens_per_s", "mfu", "measures", "stability",
+    "tflops_per_gpu_mean", "tflops_per_gpu_std", "tflops_source", "tokens_per_s", "tokens_per_s_per_gpu",
+    "mfu", "measures", "stability",
 )  # fmt: skip
 """The members of a row's `steady`."""
 
@@ -84,6 +86,7 @@ def _figures(figures: Figures, interval: tuple[float, float] | None = None) -> d
         "tflops_per_gpu_std": tflops.std,
         "tflops_source": tflops.source,
         "tokens_per_s": figures.tokens_per_s,
+        "tokens_per_s_per_gpu": figures.tokens_per_s_per_gpu,
         "mfu": figures.mfu.value,
         "measures": figures.measures,
         "stability": figures.stability,
@@ -127,11 +130,14 @@ def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) 
     what = "Elapsed Time (ms) and TFLOPS/GPU Analysis" if unit == "ms" else "Train Step Timing and TFLOPS Analysis"
     which = {"last": "last iteration", "auto": "steady state"}.get(policy, f"iterations {policy}")
     heads = ["Experiment", "Status", f"Time Mean ({unit})", f"Time Std ({unit})", "TFLOPS_per_GPU Mean",
-             "TFLOPS_per_GPU Std"]  # fmt: skip
+             "TFLOPS_per_GPU Std", "Tokens/s/GPU"]  # fmt: skip
+    with_mfu = any(row.figures.mfu.value is not None for row in rows)
+    heads += ["MFU (%)"] if with_mfu else []
     chosen = policy in ("last", "auto")
     cells = [
         [
             *_cells(row, unit, full_names),
+            *([_number(row.figures.mfu.value, 100, 1)] if with_mfu else []),
             *([_range(row.figures.window) or "-"] if chosen else []),
             row.figures.stability.verdict or "-",
         ]
@@ -139,7 +145,7 @@ def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) 
     ]
     heads += ["Window"] if chosen else []
     heads.append("Stability")
-    least = [10, 8, 13, 12, 19, 18, *[8] * 2]
+    least = [10, 8, 13, 12, 19, 18, *[8] * 4]
     widths = [max(least[k], *(len(line[k]) for line in (heads, *cells))) for k in range(len(heads))]
     lines = [f"{what} ({which})", "=" * 80, _line(heads, widths), " ".join("-" * width for width in widths)]
     lines += [_line(line, widths) for line in cells]
@@ -165,6 +171,7 @@ def _cells(row: Row, unit: str, full_names: bool) -> list[str]:
         _number(time.std, scale, 3),
         _number(tflops.mean, 1, 2) + mark,
         _number(tflops.std, 1, 2),
+        _number(row.figures.tokens_per_s_per_gpu, 1, 1),
     ]
 
 

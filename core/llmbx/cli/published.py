@@ -33,4 +33,6 @@ def _times(result: Result, install: Install) -> list[float]:
     from ..record.folder import read_steps
 
     steps = read_steps(find_run(install, result.run_id).path)
-    return [s.time_s for s in steps if s.time_s is not None and not s.skipped and result.window.holds(s.number)]
+    return [
+        s.time_s for s in steps if s.time_s is not None and not s.skipped and result.window.holds(s.number, s.covers)
+    ]

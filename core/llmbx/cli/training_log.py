@@ -57,7 +57,7 @@ class TrainingLog:
         return Result(
             run_id=self.path,
             status="completed" if complete else "failed",
-            cause=None if complete else row.failure,
+            cause=None if complete else row.reason,
             data_valid=row.valid,
             checks=row.checks,
             **{**figures, "warnings": row.warnings},

@@ -43,6 +43,7 @@ _HUGE = 1_000_000_000_000_000_000
 LIMITS: Mapping[str, tuple[float, float, bool]] = {
     "number": (0, LARGEST_STEP, False),
     "time_s": (SHORTEST_TIME_S, LARGEST_TIME_S, False),
+    "covers": (1, LARGEST_STEP, False),
     "total": (0, LARGEST_COUNT, False),
     "tflops_per_gpu": (0.0, LARGEST_RATE, False),
     "tflops_resolution": (0.0, LARGEST_RATE, False),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from ..errors import PluginError
-from ..model import Figures, Measure, RunSpec, Step
+from ..model import Figures, Measure, Peak, RunSpec, Step
 from ..model.flops import Flops
 from ..model.result import FlopsPerSample, Loss, Mfu, Stability, StepTime, Tflops, Window
 from . import formulas, measures, stats
+from .interval import log_interval
 from .judge import NO_JUDGE, Judge
 from .window import choose
 
@@ -38,26 +40,27 @@ def measure(
     hidden = profiled_numbers(spec, steps, first_number)
     window, measured = choose(steps, policy or (spec.window if spec else "auto"), hidden)
     times = [step.time_s for step in measured if step.time_s is not None]
-    step_time = StepTime(**stats.summary(times))
+    step_time = StepTime(**{**stats.summary(times), "mean": _over_steps((s.time_s, s.covers) for s in measured)})
     rate = _tokens_per_s(spec, measured, step_time.mean)
+    counted = sum(step.covers for step in measured if step.time_s is not None)
     tflops, warnings = _tflops(spec, measured, flops)
     named = measures.summarize(declared, measured)
     return Figures(
         window=window,
-        steps_measured=len(times),
+        steps_measured=counted,
         steps_seen=len(steps),
         step_time_s=step_time,
         stability=_stability(judge, window, steps, measured, hidden),
         tflops_per_gpu=tflops,
         tokens_per_s=rate,
-        tokens_per_s_per_gpu=rate / spec.gpus if rate and spec else None,
+        tokens_per_s_per_gpu=rate / spec.gpus if rate and spec else _printed_tokens(measured) if spec is None else None,
         mfu=_mfu(spec, step_time.mean, flops) if spec else Mfu(),
         days_per_1t_tokens=formulas.days_per_1t_tokens(rate) if rate else None,
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
         flops_per_sample=FlopsPerSample(full=flops.full, causal=flops.causal) if flops else FlopsPerSample(),
         measures=named,
-        warnings=(*warnings, *_gaps(window, len(times)), *measures.gaps(named, len(times))),
+        warnings=(*warnings, *_gaps(window, counted, measured), *measures.gaps(named, len(times))),
     )
 
 
@@ -77,15 +80,55 @@ def _tokens_per_s(spec: RunSpec | None, measured: Sequence[Step], step_time_s: f
         return None
     if spec is not None:
         return formulas.tokens_per_s(spec.model.sequence_length, spec.global_batch_size, step_time_s)
-    tokens = [step.tokens for step in measured if step.tokens is not None]
-    seconds = sum(step.time_s or 0.0 for step in measured)
+    tokens = [step.tokens * step.covers for step in measured if step.tokens is not None]
+    seconds = sum((step.time_s or 0.0) * step.covers for step in measured)
     return sum(tokens) / seconds if len(tokens) == len(measured) and seconds > 0 else None
 
 
-def _gaps(window: Window, measured: int) -> Iterator[str]:
-    """Warnings about steps missing from an explicit window."""
-    if measured and window.policy not in ("last", "auto") and window.span is not None and measured < window.span:
-        yield f"only {measured} of the {window.span} steps of the window {window.policy} could be measured"
+def _printed_tokens(measured: Sequence[Step]) -> float | None:
+    """The log's tokens per second and GPU: all tokens of the steps that have a rate, divided by their time."""
+    rates = [(s.tokens_per_s_per_gpu, s.time_s * s.covers) for s in measured if s.time_s and s.tokens_per_s_per_gpu]
+    return _over_steps(rates)
+
+
+def _over_steps(values: Iterable[tuple[float | None, float]]) -> float | None:
+    """The mean of values, each with its weight, without those that are None."""
+    known = [(value, weight) for value, weight in values if value is not None]
+    if len({weight for _, weight in known}) <= 1:
+        return stats.mean(value for value, _ in known)
+    return math.fsum(value * weight for value, weight in known) / math.fsum(weight for _, weight in known)
+
+
+def on_machine(figures: Figures, gpus: int | None, peak: Peak | None) -> Figures:
+    """The figures of a log of which no specification is known, on this number of GPUs of a type with this peak.
+
+    The MFU is that of the log's TFLOP/s, whose formula is not known.
+    """
+    tflops, whole, each = figures.tflops_per_gpu.mean, figures.tokens_per_s, figures.tokens_per_s_per_gpu
+    if gpus is not None:
+        each = whole / gpus if each is None and whole is not None else each
+        whole = each * gpus if whole is None and each is not None else whole
+    value = formulas.mfu(tflops, peak.tflops) if tflops is not None and peak is not None else None
+    known = Mfu(value=value, peak_tflops=peak.tflops, peak_name=peak.name) if peak is not None else figures.mfu
+    placed: Figures = figures.replace(
+        tokens_per_s=whole,
+        tokens_per_s_per_gpu=each,
+        days_per_1t_tokens=formulas.days_per_1t_tokens(whole) if whole else None,
+        mfu=known,
+    )
+    return placed
+
+
+def _gaps(window: Window, counted: int, measured: Sequence[Step]) -> Iterator[str]:
+    """Warnings about steps missing from an explicit window, and about the lines of a log with an interval."""
+    every = log_interval([step.number for step in measured])
+    if any(step.covers > 1 for step in measured):
+        spread = "; the deviation, minimum and maximum are those of the means"
+        yield f"the log has the mean of every {every if every > 1 else measured[-1].covers} steps{spread}"
+    elif every > 1:
+        yield f"the log has one line for {every} steps: the steps of these lines are measured"
+    elif counted and window.policy not in ("last", "auto") and window.span is not None and counted < window.span:
+        yield f"only {counted} of the {window.span} steps of the window {window.policy} could be measured"
 
 
 def profiled_numbers(spec: RunSpec | None, steps: Sequence[Step], first_number: int | None = None) -> frozenset[int]:
@@ -106,8 +149,9 @@ def _tflops(spec: RunSpec | None, measured: Sequence[Step], flops: Flops | None)
 
     Those of a run must be printed in every measured step; a log without a run is the only source of its own.
     """
-    printed = [step.tflops_per_gpu for step in measured if step.tflops_per_gpu is not None]
-    ours = [achieved_tflops(spec, s.time_s, flops) for s in measured if s.time_s] if spec and flops else []
+    printed = [(step.tflops_per_gpu, step.covers) for step in measured if step.tflops_per_gpu is not None]
+    timed = [step for step in measured if step.time_s] if spec and flops else []
+    ours = [(achieved_tflops(spec, s.time_s, flops), s.covers) for s in timed if spec and flops and s.time_s]
     enough = bool(printed) and (spec is None or len(printed) == len(measured))
     usable = enough and not _rounded_away(measured, printed)
     differs = _cross_check(spec, printed, ours) if spec and usable else ()
@@ -116,17 +160,21 @@ def _tflops(spec: RunSpec | None, measured: Sequence[Step], flops: Flops | None)
     return (_summary(ours, "recomputed"), differs) if ours else (Tflops(), ())
 
 
-def _summary(values: Sequence[float], source: Literal["log", "recomputed"]) -> Tflops:
-    return Tflops(mean=stats.mean(values), std=stats.sample_std(values), source=source)
+Weighted = Sequence[tuple[float, float]]
+"""Values, each with its weight."""
 
 
-def _rounded_away(measured: Sequence[Step], printed: Sequence[float]) -> bool:
+def _summary(values: Weighted, source: Literal["log", "recomputed"]) -> Tflops:
+    return Tflops(mean=_over_steps(values), std=stats.sample_std([value for value, _ in values]), source=source)
+
+
+def _rounded_away(measured: Sequence[Step], printed: Weighted) -> bool:
     resolution = max((step.tflops_resolution or 0.0) for step in measured)
-    return resolution > ROUNDED * (stats.mean(printed) or 0)
+    return resolution > ROUNDED * (_over_steps(printed) or 0)
 
 
-def _cross_check(spec: RunSpec, printed: Sequence[float], ours: Sequence[float]) -> tuple[str, ...]:
-    theirs, own = stats.mean(printed), stats.mean(ours)
+def _cross_check(spec: RunSpec, printed: Weighted, ours: Weighted) -> tuple[str, ...]:
+    theirs, own = _over_steps(printed), _over_steps(ours)
     if theirs is None or own is None or abs(theirs - own) <= DISAGREE * own:
         return ()
     return (

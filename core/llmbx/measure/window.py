@@ -17,6 +17,7 @@ from ..errors import UsageError
 from ..model import Step
 from ..model.result import Window
 from . import stats
+from .interval import log_interval
 
 SHARE = 3
 """One of this number of steps is dropped in any case."""
@@ -53,7 +54,10 @@ def choose(steps: Sequence[Step], policy: str, excluded: Collection[int] = ()) -
     `UsageError` for an invalid policy.
     """
     policy = check(policy)
-    fit = (s for s in steps if s.time_s is not None and not s.skipped and s.number not in excluded)
+    hidden = set(excluded)
+    fit = (
+        s for s in steps if s.time_s is not None and not s.skipped and (not hidden or hidden.isdisjoint(_covered(s)))
+    )
     usable = sorted(fit, key=lambda step: step.number)
     if policy == "last":
         return _window(policy, usable[-1:], excluded, "the last step with a time")
@@ -68,25 +72,38 @@ def _range(
 ) -> tuple[Window, list[Step]]:
     first, last = (int(bound) for bound in policy.split("-"))
     inside = tuple(sorted(number for number in excluded if first <= number <= last))
-    reached = max((step.number for step in steps), default=None)
-    chosen = [step for step in usable if first <= step.number <= last]
-    reason = "as requested"
-    if reached is None:
+    numbers = sorted(step.number for step in steps)
+    every = log_interval(numbers)
+    chosen = [step for step in usable if first <= _covered(step)[0] and step.number <= last]
+    reason = f"as requested; {_printed(every, chosen)}" if every > 1 else "as requested"
+    if not numbers:
         reason = "the log contains no steps"
-    elif reached < last:
-        chosen, reason = [], f"the log ends at step {reached}"
+    elif numbers[-1] + every <= last:
+        chosen, reason = [], f"the log ends at step {numbers[-1]}"
     elif not chosen:
-        reason = "no step in it has a time"
+        reason = "no step in it has a time" if every == 1 else f"it has no whole interval; {_printed(every, usable)}"
     window = Window(first=first, last=last, policy=policy, excluded=inside, reason=reason)
-    if chosen and window.span is not None and len(chosen) < window.span:
+    if chosen and every == 1 and window.span is not None and len(chosen) < window.span:
         window = window.replace(reason=f"as requested; only {len(chosen)} of {window.span} steps could be measured")
     return window, chosen
+
+
+def _covered(step: Step) -> range:
+    """The numbers of the steps of which this one's time is the mean."""
+    return range(step.number - step.covers + 1, step.number + 1)
+
+
+def _printed(every: int, steps: Sequence[Step]) -> str:
+    """What the lines of a log with an interval have."""
+    if any(step.covers > 1 for step in steps):
+        return f"each line has the mean of {every} steps"
+    return f"each line has the time of one step of {every}"
 
 
 def _window(policy: str, chosen: list[Step], excluded: Collection[int], reason: str) -> tuple[Window, list[Step]]:
     if not chosen:
         return Window(policy=policy, reason="no step has a time"), []
-    first, last = chosen[0].number, chosen[-1].number
+    first, last = _covered(chosen[0])[0], chosen[-1].number
     inside = tuple(sorted(number for number in excluded if first <= number <= last))
     return Window(first=first, last=last, policy=policy, excluded=inside, reason=reason), chosen
 

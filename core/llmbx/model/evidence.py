@@ -122,6 +122,8 @@ class Evidence(Value, frozen=True):
     """What was measured over the window, with the fields and units of `Result`; None if nothing could be."""
     first: int | None = None
     """The framework's number of the first step (0 or 1)."""
+    interval: int = 1
+    """The number of steps from one line of the log to the next; 1 if it has the line of every step."""
     ended_well: bool = False
     """Whether the process succeeded and the last step was seen; of a log without a run, whether the last step that it
     announces was seen.

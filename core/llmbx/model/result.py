@@ -41,11 +41,12 @@ class Window(Value, frozen=True):
         """Number of steps in the window, without the excluded ones."""
         return None if self.first is None or self.last is None else self.last - self.first + 1 - len(self.excluded)
 
-    def holds(self, number: int) -> bool:
-        """Whether the step with this number is measured."""
+    def holds(self, number: int, covers: int = 1) -> bool:
+        """Whether the step with this number is measured, with those before it that its time covers, too."""
         if self.first is None or self.last is None:
             return False
-        return self.first <= number <= self.last and number not in self.excluded
+        begin = number - covers + 1
+        return self.first <= begin and number <= self.last and not any(begin <= n <= number for n in self.excluded)
 
 
 class StepTime(Value, frozen=True):

@@ -12,6 +12,10 @@ class Step(Value, frozen=True, gc=False):  # a log has millions, and a step cann
     """The framework's own number of the step."""
     time_s: float | None = None
     """Duration in seconds."""
+    covers: int = 1
+    """Number of steps, this one the last, of which `time_s` and the rates are the mean; llmbx sets it by
+    `Prints.interval_means`.
+    """
     total: int | None = None
     """Number of the last step, if the log announces it."""
     tflops_per_gpu: float | None = None
@@ -74,5 +78,9 @@ class Prints(Value, frozen=True):
     """Whether every rank prints every step: the times of a step differ, its loss does not."""
     cross_entropy: bool = False
     """Whether the loss is the mean cross entropy over the vocabulary in nats, about ln(vocabulary) at first."""
+    interval_means: bool = False
+    """Whether the times and rates of a log with the line of every n-th step are means over these n steps; else they are
+    those of the one step.
+    """
     zero_loss: bool = False
     """Whether the loss may be 0 because the data makes it so."""

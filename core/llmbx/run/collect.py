@@ -12,6 +12,7 @@ from ..logs.line import Line, as_lines
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
 from ..logs.sources.files import Reads, SourceFile, SourceFiles, pieces
+from ..measure.interval import begun_after, with_covers
 from ..model import Damage
 from ..model.measure import SourceKind
 from ..plugins.log_parser import CheckedParser, as_checked
@@ -76,7 +77,15 @@ def _closed(checked: CheckedParser, collector: Collector, long_lines: int = 0, n
         collector.add(record, ordered=False)
     damage = Damage(long_lines=long_lines, numbers=checked.odd_count, examples=tuple(checked.odd))
     log: Log = collector.log().replace(damage=damage, notes=(*notes, *checked.faults))
-    return log
+    return _with_covers(log, checked) if checked.prints is not None and checked.prints.interval_means else log
+
+
+def _with_covers(log: Log, checked: CheckedParser) -> Log:
+    """The log with the number of steps that each printed mean covers."""
+    loaded = [event.facts.get("iteration") for event in log.events if event.kind == "checkpoint_loaded"]
+    begun = begun_after((one for one in loaded if isinstance(one, int)), checked.first_step, log.steps)
+    counted: Log = log.replace(steps=with_covers(log.steps, begun))
+    return counted
 
 
 def _lines(path: Path | RunFile, reads: Reads, reader: LineReader) -> Iterator[Line]:

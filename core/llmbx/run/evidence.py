@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..entry.seen import FILE as SEEN
 from ..launchers.nodes import read_nodes
+from ..measure.interval import log_interval
 from ..model import Arrival, Evidence, Figures, Prints, Step
 from ..record import arrivals
 from ..record.folder import Run
@@ -35,8 +36,10 @@ def gather(
     `lasted_s` are the seconds from the start to the end of the run, during which the wall clock was set by
     `clock_set_s`. `run_dir` is the run's folder if its files may be checked.
     """
+    measured = tuple(log.steps if steps is None else steps)
     return Evidence(
-        steps=tuple(log.steps if steps is None else steps),
+        steps=measured,
+        interval=log_interval([step.number for step in measured]),
         events=tuple(log.events),
         earlier=tuple(log.earlier),
         after=tuple(log.after),

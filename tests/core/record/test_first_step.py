@@ -44,6 +44,8 @@ class Script:
             log.write(self.lines.pop(0) + "\n")
         return JobStatus(state="running", started=1.0)
 
+    def outage_limit(self, spec: RunSpec) -> None: ...
+
 
 def followed(
     folder: Path, make_spec: Callable[..., RunSpec], lines: list[str], before: str = "", job: str = "1"

@@ -46,6 +46,7 @@ def line(k: int, **changes: object) -> str:
     ).format(**values)
 
 
+BEGUN = "[after megatron is initialized] datetime: 2026-01-01 10:00:00"
 END = "[after training is done] datetime: 2026-01-01 10:01:00"
 
 
@@ -72,7 +73,7 @@ FAULTS: dict[str, tuple[list[str], str | None]] = {
     "twice": ([*log()[:20], line(20, loss="9.9E+00"), *log()[20:]], "step-twice"),
     "writers": ([text for k in range(1, 51) for text in (line(k), line(k, loss="1.2E+01"))] + [END], "two-writers"),
     "number": (log(lambda k: {"number": 3} if k == 30 else {}), "out-of-order"),
-    "no end": (log(end=()), "last-line"),
+    "no end": ([BEGUN, *log(end=())], "last-line"),
     "crash": (log(end=(END, "RuntimeError: CUDA error: an illegal memory access was encountered")), "crash-at-end"),
     "inside": ([*log()[:10], "torch.OutOfMemoryError: CUDA out of memory.", *log()[10:]], "failure-inside"),
     "reversed": (log()[::-1], "out-of-order"),
@@ -116,6 +117,15 @@ def test_a_strangers_log_has_the_findings_of_a_run(
     assert row.valid == ("invalid" not in mine.values())
     if row.valid and "failed" in mine.values():
         assert row.status == "Failed (after its last step)" and row.cause
+
+
+@pytest.mark.parametrize("count", [50, 47])
+def test_an_excerpt_is_no_failure(tmp_path: Path, format_: LogFormat, count: int) -> None:
+    path = tmp_path / "log-x.out"
+    path.write_text("\n".join(log(end=())[:count]) + "\n")
+    row = as_stranger(path, format_)
+    assert (row.status, row.figures.steps_measured) == ("Success", 10)
+    assert any("excerpt" in line for line in row.warnings) == (count == 50)  # else the note says where the log ends
 
 
 def test_only_checks_that_compare_with_what_was_asked_for_need_a_run(tmp_path: Path, format_: LogFormat) -> None:

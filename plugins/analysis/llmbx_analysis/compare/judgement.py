@@ -61,7 +61,7 @@ def _no_mean(a: Sequence[Measured], b: Sequence[Measured]) -> str | None:
 
 
 def _too_few(run: Measured) -> str:
-    if run.result.steps_measured > len(run.steps):
+    if run.result.steps_measured > sum(step.covers for step in run.steps):
         return f"steps.jsonl has {len(run.steps)} of the {run.result.steps_measured} measured steps"
     return "only one step was measured"
 

@@ -107,7 +107,7 @@ def _check_times(run: Measured) -> None:
 
 def inside(step: Step, result: Result) -> bool:
     """Whether the step is one of the measured steps of the result."""
-    return step.time_s is not None and not step.skipped and result.window.holds(step.number)
+    return step.time_s is not None and not step.skipped and result.window.holds(step.number, step.covers)
 
 
 def times(run: Measured) -> list[float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from llmbx.api import CUT, read_real, read_whole
@@ -32,6 +32,8 @@ _WHOLE_VALUE = re.compile(_WHOLE)
 
 _OTHER_KEY = r"[A-Za-z_][\w ()/.\-]*+"
 
+_UNIT = r"\s?[KMGTPE]?FLOPS?(?:/s)?"
+
 
 class Schema:
     """The record syntax of one log format.
@@ -39,22 +41,56 @@ class Schema:
     `header` is a regular expression with the groups `number` and `total`; `beginning` matches the start of a header
     that is cut off. `keys` maps the keys in the log to short names; every complete record has the short name `time`.
     `last` is the key that ends a record, or None if a record ends with its line and its last value is not followed by
-    a `|`.
+    a `|`. `exponents` are those of values in another unit than the short name's, by key or by the unit behind a value.
+    `similar` finds the short name of a key that is not in `keys`.
     """
 
-    def __init__(self, header: str, beginning: str, keys: Mapping[str, str], last: str | None) -> None:
+    def __init__(
+        self,
+        header: str,
+        beginning: str,
+        keys: Mapping[str, str],
+        last: str | None,
+        exponents: Mapping[str, int] = {},
+        similar: Callable[[str], str | None] = lambda key: None,
+    ) -> None:
         words = "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
         end = r"\|" if last else r"(?:\||$)"
+        # `399.4/398.9` and `399.4 (avg 398.9)`: the step's own value and a running mean.
+        mean = rf"(?:/{NUMBER}|\s*\([^()|]{{1,40}}\))?\s*"
         self.header = re.compile(header)
         self.beginning = re.compile(beginning)
         self.keys = dict(keys)
         self.last = keys[last] if last else None
-        self.known = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{NUMBER})(?:/{NUMBER})?\s*{end}")
-        self.other = re.compile(rf"\s*(?!(?:{words})\s*:){_OTHER_KEY}\s*:\s*\S{{1,60}}?\s*{end}")
+        self.exponents = dict(exponents)
+        self.similar = similar
+        unit = rf"(?P<unit>{_UNIT})?"
+        self.known = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{NUMBER}){unit}{mean}{end}")
+        self.other = re.compile(
+            rf"\s*(?!(?:{words})\s*:)(?P<other>{_OTHER_KEY})\s*:\s*(?:(?P<value>{NUMBER}){mean}|\S{{1,60}}?\s*){end}"
+        )
+        # Any other text up to the next field; in a record that ends with its line, it may be another process's.
+        stray = rf"(?![^|]*Step Time)[^|]{{1,300}}\|(?=\s*(?:{words}|{_OTHER_KEY})\s*:)"
+        self.odd = re.compile(stray if last else r"(?!)")
         foreign = rf"(?=[^\s{CUT}])(?![\d.]|[eE]?[-+]?(?:\d|$))"
         self.glued = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{NUMBER}){foreign}")
         self.cut = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{_WHOLE}){CUT}$")
         self.bare = re.compile(rf"\s*(?:$|(?:{words}|{_OTHER_KEY})\s*:)")
+
+    def field(self, text: str, position: int) -> re.Match[str] | None:
+        """The field at this position, or what stands there instead of one before the next field."""
+        found = self.known.match(text, position) or self.other.match(text, position)
+        return found or self.odd.match(text, position)
+
+    def value(self, match: re.Match[str]) -> tuple[str, str]:
+        """The short name of a field and its value in the unit of this name; the name is empty if it is not read."""
+        if match.re is self.odd or match["value"] is None:
+            return "", ""
+        if match.re is self.other:
+            return self.similar(match["other"].strip()) or "", match["value"]
+        exponent = self.exponents.get((match["unit"] or match["key"]).strip().upper().removesuffix("/S"), 0)
+        value = match["value"]
+        return self.keys[match["key"]], f"{value}e{exponent}" if exponent and "e" not in value.lower() else value
 
 
 @dataclass
@@ -129,11 +165,11 @@ class RecordReader:
 
     def _fill(self, reading: Reading, body: str) -> None:
         schema, position = self.schema, 0
-        while match := schema.known.match(body, position) or schema.other.match(body, position):
+        while match := schema.field(body, position):
             start, position = position, match.end()
-            name = schema.keys[match["key"]] if "key" in match.re.groupindex else ""
-            if name:
-                reading.values[name] = match["value"]
+            name, value = schema.value(match)
+            if name and (match.re is schema.known or name not in reading.values):
+                reading.values[name] = value
             if position == len(body):
                 # A last field without a `|` may continue in the next line.
                 position = position if body.endswith("|") else start

@@ -1,10 +1,12 @@
 """Parser for the logs of Megatron-Bridge and Megatron-LM.
 
 Iterations are numbered from 1, times are in milliseconds, and two ranks write. The lines are those of `training_log` in
-either code base (Megatron-Bridge 0.3 to 0.6, Megatron-Core 0.16):
+either code base (Megatron-Bridge 0.3 to 0.6, Megatron-Core 0.16), and of what was made from it:
 `[time] iteration 45/50 | consumed samples: 5760 | elapsed time per iteration (ms): 5710.2 | ...`, and in
 Megatron-Bridge `Step Time : 5.71s GPU utilization: 1181.5MODEL_TFLOP/s/GPU`. In a pair `13372.8/13364.7` the first
-value is that of the step, the second a running mean.
+value is that of the step, the second a running mean. Primus 26.5 prints `compute per GPU (TFLOP/s/GPU): 399.4 (avg
+398.9)`, Megatron-DeepSpeed `elapsed time per iteration (s)` and `TFLOPs` after the last field of the others, GPT-NeoX
+`approx flops per GPU: 150.3TFLOPS` and the name `lm_loss`.
 """
 
 from __future__ import annotations
@@ -20,19 +22,39 @@ from .configuration import Summary
 from .fields import Reading, RecordReader, Schema, integer, number, resolution, seconds, seconds_of
 from .pairing import Pair, Pairing
 
+_OTHER_LOSS = re.compile(
+    r"aux|balanc|distill|eval|index|mtp|multi.?token|regulari|route|scale|seq_|test|valid|(?:^|[ _])z(?:$|[ _])"
+)
+"""Words in the names of losses that are not the model's own, or not one of a step."""
+
+
+def _loss_of_a_fork(key: str) -> str | None:
+    words = re.split(r"[ _/.-]+", key.lower())
+    return "other loss" if "loss" in words and not _OTHER_LOSS.search(key.lower()) else None
+
+
 SCHEMA = Schema(
-    header=r"(?: ?\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\] )?"
+    header=r"(?: ?\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d{1,6})?\] )?"
     r"iteration\s+(?P<number>\d+)/\s*(?P<total>\d+|infinity)\s*\|",
     beginning=r"(?<=\d\d:\d\d\] )i|^ ?iteration ",
     keys={
         "elapsed time per iteration (ms)": "time",
+        "elapsed time per iteration (s)": "time",
         "throughput per GPU (TFLOP/s/GPU)": "tflops",
         "compute per GPU (TFLOP/s/GPU)": "tflops",
+        "approx flops per GPU": "tflops",
+        "TFLOPs": "tflops",
+        "TFLOPS": "tflops",
         "tokens per GPU (tokens/s/GPU)": "tokens",
+        "tokens/s/GPU inst/harmonic mean": "tokens",
         "tokens/s/GPU": "tokens",
+        "tokens/s/gpu": "tokens",
+        "tokens per gpu per second (tgs)": "tokens",
+        "TGS": "tokens",
         "consumed samples": "consumed",
         "learning rate": "lr",
         "global batch size": "batch",
+        "actual seqlen": "sequence",
         "lm loss": "loss",
         "loss scale": "scale",
         "grad norm": "grad",
@@ -40,6 +62,8 @@ SCHEMA = Schema(
         "number of nan iterations": "nan",
     },
     last="number of nan iterations",
+    exponents={"ELAPSED TIME PER ITERATION (S)": 3, "MFLOPS": -6, "GFLOPS": -3, "PFLOPS": 3},
+    similar=_loss_of_a_fork,
 )
 
 PATIENCE = 8
@@ -75,6 +99,7 @@ class MegatronParser(LogParser):
         fields=("loss", "grad_norm", "learning_rate", "global_batch_size", "consumed_samples", "skipped"),
         finished=True,
         cross_entropy=True,
+        interval_means=True,
     )
 
     def __init__(self) -> None:
@@ -225,7 +250,8 @@ class MegatronParser(LogParser):
             self._begin()
         if loop := _LOOP.search(text):
             self._base = read_whole(loop[1])
-        return events
+            return events
+        return [*events, Event(kind="started", text=text.strip()[:500])]
 
     def _note(self, events: list[Event]) -> list[Event]:
         if any(event.kind == "finished" for event in events):
@@ -250,7 +276,8 @@ def _may_be_fact(line: str) -> bool:
 
 def _step(reading: Reading, attempt: int) -> Step:
     values = reading.values
-    loss, grad = number(values.get("loss")), number(values.get("grad"))
+    loss, grad = number(values.get("loss") or values.get("other loss")), number(values.get("grad"))
+    batch, sequence = integer(values.get("batch")), integer(values.get("sequence"))
     # Megatron prints only losses above zero, so a NaN is visible only in the counters next to it.
     if loss is None and reading.complete and grad is not None and math.isnan(grad):
         loss = math.nan
@@ -266,8 +293,9 @@ def _step(reading: Reading, attempt: int) -> Step:
         loss=loss,
         grad_norm=grad,
         learning_rate=number(values.get("lr")),
-        global_batch_size=integer(values.get("batch")),
+        global_batch_size=batch,
         consumed_samples=integer(values.get("consumed")),
+        tokens=batch * sequence if batch and sequence else None,
         skipped=bool(number(values.get("skipped")) or 0.0),
         attempt=attempt,
         printed_at=seconds_of(reading.stamp),

@@ -73,7 +73,7 @@ class Nemo2Parser(LogParser):
             restarted = self._attempts.start(text)
             if restarted:
                 self._records, self._signatures = RecordReader(SCHEMA), Signatures()
-            return restarted
+            return [*restarted, Event(kind="started", text=text.strip()[:500])]
         events = facts.find(facts.NEMO2, text, rank)
         if any(event.kind == "finished" for event in events):
             self._signatures.finished()

@@ -10,7 +10,7 @@ from llmbx.api import read_real
 from .fields import Reading
 
 _LAYOUT = re.compile(
-    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] iteration [ \d]{8}/[ \d]{8} \|"
+    r"(?<!\d)(?<!\d )\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] iteration [ \d]{8}/[ \d]{8} \|"
     r"|(?<=\|) consumed samples: [ \d]{12} \|"
     r"|(?<=\|) elapsed time per iteration \(ms\): \d+\.\d \|"
     r"|(?<=\|) global batch size: [ \d]{5} \|"
@@ -20,7 +20,7 @@ _LAYOUT = re.compile(
     r"|(?<=\|) [a-z][a-z_ ]+: \d\.\d{6}E[+-]\d\d \|"
 )
 """Megatron's exact layout of the fields of an iteration's line. A field that does not match has lost or gained
-characters."""
+characters. A digit before the line is the rest of a number of the other text."""
 
 STEP_TIME = re.compile(
     r"Step Time\s*:\s*(?P<time>\d+\.\d\d)s GPU utilization:\s*(?P<tflops>\d+\.\d)\s*(?:MODEL_)?TFLOP/s/GPU"

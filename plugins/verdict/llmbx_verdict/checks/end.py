@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import Answer, Check, Event, Evidence, NotPossible
+from llmbx.api import Answer, Check, Event, Evidence, Finding, NotPossible
 
 CRASHES = ("out_of_memory", "gpu_error", "nccl_error", "segfault", "exception", "killed", "rank_exit")
 """Kinds of event after the last step that are a crashed teardown, the most telling first."""
@@ -13,6 +13,9 @@ BROKEN = ("out_of_memory", "gpu_error", "nccl_error", "network_error", "segfault
 """Kinds of event before the last step that a training survives only by chance."""
 
 BEFORE = "the training did not reach its end; its cause is already known"
+
+EXCERPT = "the log is an excerpt, or a fork's: it has neither the framework's first lines nor its last one"
+"""Of a log that `grep` left, and of a fork that prints other lines."""
 
 NOT_ANNOUNCED = "the log does not announce its last step, or does not have it"
 """The same for a log without a run, of which no cause is known."""
@@ -26,6 +29,8 @@ def last_line(evidence: Evidence) -> Answer:
         return _not_ended(evidence)
     if any(event.kind == "finished" for event in evidence.events):
         return None
+    if evidence.spec is None and not any(event.kind == "started" for event in (*evidence.earlier, *evidence.events)):
+        return (Finding(rule="last-line", problem=EXCERPT, fix="parse the whole log", warning=True),)
     return "the framework's last line is missing: it was ended before it had finished"
 
 

@@ -92,15 +92,25 @@ def share(evidence: Evidence) -> Answer:
     if evidence.spec is not None and evidence.spec.profile is not None:
         return NotPossible(reason="profiled steps are not measured")
     window, measured = evidence.figures.window, evidence.figures.steps_measured
-    if not measured or not window.span or measured >= SHARE * window.span:
+    if not measured or not window.span or measured >= SHARE * _printable(evidence, window.span):
         return None
     return f"only {measured} of the {window.span} steps of the window {window.first}-{window.last} are measured"
+
+
+def _printable(evidence: Evidence, span: int) -> int:
+    """The number of steps in a window of this length of which the log may have a figure."""
+    every = evidence.interval
+    if any(step.covers > 1 for step in evidence.steps):
+        return every * max(1, span // every - 1)  # a window may begin and end inside an interval
+    return max(1, span // every)
 
 
 def gap(evidence: Evidence) -> Answer:
     """Numbers of steps are missing in the log."""
     numbers = [step.number for step in evidence.steps]
-    missing = sorted(set(range(numbers[0], numbers[-1] + 1)) - set(numbers))
+    every = evidence.interval
+    first = numbers[0] if every == 1 else next(n for n in numbers if n % every == numbers[-1] % every)
+    missing = sorted(set(range(first, numbers[-1] + 1, every)) - set(numbers))
     return f"{len(missing)} steps are missing in the log (first: {missing[0]})" if missing else None
 
 
@@ -216,7 +226,7 @@ def longer_than_run(evidence: Evidence) -> Answer:
     """The steps claim more time than the run took."""
     if evidence.lasted_s is None:
         return NotPossible(reason="the start and the end of the run are not known")
-    claimed = sum(step.time_s or 0.0 for step in evidence.steps)
+    claimed = sum((step.time_s or 0.0) * step.covers for step in evidence.steps)
     local = evidence.spec is not None and evidence.spec.launcher == "local"
     if claimed <= FASTER * evidence.lasted_s + (LOCAL_SLACK_S if local else RUN_SLACK_S):
         return None
@@ -241,9 +251,9 @@ def _too_few(clock: Clock) -> NotPossible:
 
 
 def _mfu(evidence: Evidence) -> float | NotPossible:
-    if evidence.spec is None or evidence.figures is None:
+    value = evidence.figures.mfu.value if evidence.figures is not None else None
+    if evidence.figures is None or (evidence.spec is None and value is None):
         return NO_SPEC
-    value = evidence.figures.mfu.value
     return value if value is not None else NotPossible(reason="the peak of this GPU type and dtype is not known")
 
 
@@ -284,18 +294,20 @@ def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
     if len(stamps) < 2:
         return NotPossible(reason=ONE_READ if evidence.arrivals else NO_TIMES)
     first, last = min(stamps), max(stamps)
-    times = {step.number: step.time_s for step in steps if first < step.number <= last and step.time_s is not None}
-    if len(times) < last - first:
+    clocked = [step for step in steps if first < step.number <= last]
+    times = [(step.time_s, step.covers) for step in clocked if step.time_s is not None]
+    count = sum(covers for _, covers in times)
+    if count < last - first:
         return NotPossible(reason="steps between the first and the last stamp have no time")
     longest = stamps[last][1] - stamps[first][0]
     if longest < 0:
         return NotPossible(reason="the clock was set back")
     return Clock(
-        claimed=sum(times.values()),
+        claimed=sum(time * covers for time, covers in times),
         shortest=max(0.0, stamps[last][0] - stamps[first][1]),
         longest=longest,
-        count=len(times),
-        margin=2 * max(times.values()),
+        count=count,
+        margin=2 * max(time for time, _ in times),
     )
 
 
