@@ -209,21 +209,21 @@ def words() -> tuple[str, ...]:
 
 
 _WORDS = (
-    "rror", "emory", "illed", "Traceback", "NCCL", "imeout", "ERR", "SIG", "ault", "bort", "erminat", "onnect",
-    "bad_alloc", "mkdir", "Xid", "xit", "CANCELLED", "DUE TO", "NODE_FAIL", "ailed", "ailure", "uncorrect",
-    "Uncorrect", "fallen off", "Fallen off", "oom", "OOM", "Out Of", "No space", "quota", "already in use",
-    "Read-only", "Offline", "gated", "restricted", "cached files", "disk cache", "async event", "link down", "ibv_",
-    "IBV_", "retry count", "Uncaught", "socket", "task died", "remote process", "TCPStore", "closing signal",
-    "Job step", "Duplicate GPU", "undefined symbol", "ncclInvalid", "invalid usage", "EADDRINUSE", "EXHAUSTED",
-    "could not create", "401 Unauthorized", "container", "unexpected pos", "No CUDA", "cudaGet", "mismatch", "CUDA_",
-    "collective", "limit", "KeyboardInterrupt", "core dumped", "Exception", "host ", "rank  ", "recvValue",
-    "sendBytes", "UCX", "PMIX", "OPAL", "Client E", "/job:", "process rank", "malloc()", "double free", "free()",
-    "corrupted size", "GPU is lost", "802", "not yet init", "monitoredBarrier", "heartbeat", "did not reach",
-    "unhealthy", "timed out", "daemon", "FATAL", "OCI ", "pull", "Pull", "xec format", "generic resource",
-    "task launch", "command not found", "open file", "execve", "following", "NotReady", "not ready", "low on",
-    "Evicted", "pot ", "SPOT", "instance-action", "return code", "Process name", "MPI_ABORT", "RUNNING AT",
-    "BAD TERM", "got signal", "Errno 122", "ALLOC_FAILED", "nterruption", "didn't finish", "didn't join", "what():",
-    "Spot", "JAX distributed", "Got completion", "got completion", "NET/IB",
+    "rror", "emory", "illed", "Traceback", "imeout", "ERR", "SIG", "ault", "bort", "erminat", "onnect", "bad_alloc",
+    "mkdir", "Xid", "xit", "CANCELLED", "DUE TO", "NODE_FAIL", "ailed", "ailure", "uncorrect", "Uncorrect",
+    "fallen off", "Fallen off", "oom", "OOM", "Out Of", "No space", "quota", "already in use", "Read-only", "Offline",
+    "gated", "restricted", "cached files", "disk cache", "async event", "link down", "ibv_", "IBV_", "retry count",
+    "Uncaught", "socket", "task died", "remote process", "TCPStore", "closing signal", "Job step", "Duplicate GPU",
+    "undefined symbol", "ncclInvalid", "invalid usage", "EADDRINUSE", "EXHAUSTED", "could not create",
+    "unexpected pos", "No CUDA", "cudaGet", "mismatch", "CUDA_", "KeyboardInterrupt", "core dumped", "Exception",
+    "recvValue", "sendBytes", "UCX", "PMIX", "OPAL", "Client E", "/job:", "process rank", "malloc()", "double free",
+    "free()", "corrupted size", "GPU is lost", "not yet init", "monitoredBarrier", "did not reach", "unhealthy",
+    "timed out", "daemon", "FATAL", "OCI ", "xec format", "generic resource", "task launch", "command not found",
+    "open file", "execve", "NotReady", "not ready", "low on", "Evicted", "pot ", "SPOT", "instance-action",
+    "return code", "Process name", "MPI_ABORT", "RUNNING AT", "BAD TERM", "got signal", "ALLOC_FAILED", "nterruption",
+    "didn't finish", "didn't join", "what():", "Spot", "JAX distributed", "Got completion", "got completion",
+    "NET/IB", "NCCL WARN", "NCCL op", "NCCL comm", "Unauthorized", "Errno", "host  ", "TIME LIMIT", "collective",
+    "ErrImagePull", "ImagePullBackOff", "heartbeat", "start container", "container start",
 )  # fmt: skip
 
 

@@ -72,6 +72,7 @@ class Signatures:
     """Finds failures in a stream of clean lines. Use one object per log and feed it every line."""
 
     def __init__(self) -> None:
+        self._quiet: set[str] = set()
         self._seen: dict[tuple[str, str], int] = {}
         self._made = 0
         self._open: dict[str, _Traceback] = {}
@@ -85,13 +86,23 @@ class Signatures:
     def feed(self, line: str) -> list[Event]:
         """Return the events found in one line."""
         busy = self._open or self._detail or self._summary is not None or self._quoting is not None
-        found = self._look(line) if busy or may_matter(line) else []
+        found = self._look(line) if busy or not self._is_quiet(line) else []
         self._previous = line
         return found
 
     def finished(self) -> None:
         """Mark the training loop as successfully finished: later failures happened after it."""
         self._finished = True
+
+    def _is_quiet(self, line: str) -> bool:
+        """Whether no signature may match the line. It is remembered by the line's shape: a log has few of them."""
+        shape = _shape(line)
+        if shape in self._quiet:
+            return True
+        quiet = not any(map(shape.__contains__, _WORDS))
+        if quiet and len(self._quiet) < _MAX_SHAPES:
+            self._quiet.add(shape)
+        return quiet
 
     def _look(self, line: str) -> list[Event]:
         line = unwrapped(line)
@@ -235,9 +246,20 @@ _CONTAINER = Signature("container_error", "cause", re.compile(""))
 _DETAIL = Signature("nccl_warning", "detail", re.compile(""))
 
 
-def may_matter(line: str, words: tuple[str, ...] = words()) -> bool:
+_WORDS = words()
+_MAX_SHAPES = 4096
+_DIGITS = str.maketrans("", "", "0123456789")
+_POINTER = re.compile(r"0x[0-9a-f]+")
+
+
+def _shape(line: str) -> str:
+    """The line without digits and pointers. The words of the filter have none, so it has each that the line has."""
+    return (_POINTER.sub("", line) if "0x" in line else line).translate(_DIGITS)
+
+
+def may_matter(line: str) -> bool:
     """Whether a signature may match the line, or a traceback or the like begin in it."""
-    return any(map(line.__contains__, words))
+    return any(map(_shape(line).__contains__, _WORDS))
 
 
 def _facts(kind: str, text: str) -> dict[str, str | int | float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from ..model import Event
 from ..model.failure import Echo, Failure
@@ -110,12 +111,17 @@ def _failure(events: Sequence[Event], later_steps: Sequence[int], stepped: bool)
 
 def role(event: Event) -> Role:
     """What the event is in the story of a failure; of a kind that no signature has, a cause if it is fatal."""
-    if event.kind == "interrupted":
+    return _role(event.kind, event.text, event.fatal)
+
+
+@lru_cache(maxsize=1 << 13)
+def _role(kind: str, text: str, fatal: bool) -> Role:
+    if kind == "interrupted":
         return "stopped"
-    signature = match(event.text)
-    if signature is not None and (signature.kind == event.kind or event.kind in ("nccl_warning", "exception")):
+    signature = match(text)
+    if signature is not None and (signature.kind == kind or kind in ("nccl_warning", "exception")):
         return signature.role
-    return _ROLES.get(event.kind, "cause" if event.fatal else "detail")
+    return _ROLES.get(kind, "cause" if fatal else "detail")
 
 
 def _first(ordered: Sequence[Event]) -> Event | None:
@@ -133,6 +139,8 @@ def _first(ordered: Sequence[Event]) -> Event | None:
         place for place, what in enumerate(roles) if what == "cause" and place < min(scheduled, default=len(roles))
     ]
     ended = [place for place, what in enumerate(roles) if what == "end" and _by_itself(place, ordered, roles)]
+    if cancelled < len(ordered) and all(what in ("detail", "precursor") for what in roles[:cancelled]):
+        return None  # by its user; what ranks print while they are being stopped is not the cause
     if reasons:
         silent = [place for place in ended if place < reasons[0] and _silent(ordered[place], ordered)]
         return ordered[min(silent, default=reasons[0])]

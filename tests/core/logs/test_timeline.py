@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from llmbx.logs.signatures import Signatures, may_matter
 from llmbx.logs.timeline import SURVIVED, failure
 from llmbx.model.failure import Failure
 
+ROOT = Path(__file__).parents[3]
 STEP = "step {} of the training"
 """A line that the tests count as a training step."""
 
@@ -279,6 +281,10 @@ def test_a_failure_that_the_training_survived_is_none_unless_nothing_else_explai
             *reset(3),
             "srun: error: n1: tasks 0-3: Terminated",
         ],
+        [
+            "slurmstepd: error: *** STEP 7001.0 ON n1 CANCELLED AT 2026-03-04T08:10:30 ***",
+            *traceback("3: ", "RuntimeError: DataLoader worker exited"),
+        ],
         [*traceback("", "KeyboardInterrupt")],
         [
             "0: Exception ignored in: <function f>",
@@ -290,3 +296,10 @@ def test_a_failure_that_the_training_survived_is_none_unless_nothing_else_explai
 )
 def test_a_cancelled_or_healthy_run_has_no_cause(lines: list[str]) -> None:
     assert read([STEP.format(1), *lines]) is None
+
+
+def test_a_real_gpu_without_memory() -> None:
+    """The log of Megatron-Bridge 0.6.2 on one H200, four micro-batches of Llama 3.1 8B at once."""
+    found = read((ROOT / "tests/fixtures/logs/megatron-bridge-0.6-h200-oom.log").read_text().splitlines())
+    assert found is not None and (found.kind, found.rank, found.infrastructure) == ("out_of_memory", 0, False)
+    assert "Tried to allocate 15.66 GiB" in found.cause
