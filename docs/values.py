@@ -111,6 +111,7 @@ SECTIONS = (
     ("What a run is expected to measure", "model/expected.py", ("Expected", "Bounds")),
     ("The outcome of a comparison", "model/comparison.py", ("ComparisonOutcome",)),
     ("The log", "model/step.py", ("Step", "Event", "Prints")),
+    ("The first failure", "model/failure.py", ("Failure", "Echo")),
     ("Measures, and other files of a run", "model/measure.py", ("Measure", "Source", "SourceRecord")),
     (
         "Checks and their evidence",

@@ -55,6 +55,7 @@ TASKS: dict[str, tuple[tuple[str, str], ...]] = {
     "report": (("report {first} --html report.html", "step time"),),
     "compare": (("compare {first} {second}", "step time"),),
     "audit": (("audit -w grok1", "Cells"),),
+    "explain": (("explain bridge.out", "no line tells of a failure"),),
     "nsys": (("nsys profile.sqlite", "45"),),
     "nccl": (("nccl nccl.log", "AllReduce"),),
     "atlas": (("atlas", "grok1"),),
@@ -202,7 +203,7 @@ def test_every_entry_point_loads(stranger: Stranger) -> None:
                           "files": [str(path) for path in dist.files]}))
     """)
     )
-    assert printed["packages"] == printed["typed"] and len(printed["packages"]) == 13
+    assert printed["packages"] == printed["typed"] and len(printed["packages"]) == 14
     assert not printed["tag"].endswith("-any") and printed["scanner"], "the wheel has no C scanner"
     assert any(path.endswith("licenses/LICENSE") for path in printed["files"])
 

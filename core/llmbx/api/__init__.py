@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from ..model import ComparisonOutcome as ComparisonOutcome
     from ..model import ConfigurationProgram as ConfigurationProgram
     from ..model import Convention as Convention
+    from ..model import Echo as Echo
     from ..model import Environment as Environment
     from ..model import Event as Event
     from ..model import Evidence as Evidence
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     from ..model import Expected as Expected
     from ..model import ExpectedConfiguration as ExpectedConfiguration
     from ..model import Fact as Fact
+    from ..model import Failure as Failure
     from ..model import Figure as Figure
     from ..model import Finding as Finding
     from ..model import Flops as Flops
@@ -264,7 +266,9 @@ PLACES = {
     "Convention": "model",
     "Environment": "model",
     "Event": "model",
+    "Echo": "model",
     "Evidence": "model",
+    "Failure": "model",
     "Example": "model",
     "Expected": "model",
     "ExpectedConfiguration": "model",

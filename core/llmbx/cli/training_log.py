@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..logs.find import find_logs
 from ..model import Result, Step
+from ..model.failure import Failure
 from ..plugins.manager import Plugins
 from .parse_reading import Reading, read
 from .parse_rows import SUCCESS, measure_log
@@ -43,6 +44,17 @@ class TrainingLog:
         """The window of the recipe that its name and its format belong to."""
         reading = self._reading
         return reading.format.window(reading.file.experiment) if reading.format else "auto"
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first failure of the training, if the log does not have a valid measurement up to its end."""
+        log = self._reading.log
+        return log.failure if self._reading.ends_with_last_step else log.failure_of_failed
+
+    def lines(self) -> list[str]:
+        """The lines of the log as they are, to tell where one is. Raises `OSError`."""
+        with self._reading.file.file.open("rb") as file:
+            return file.read().decode("utf-8", "replace").split("\n")
 
     @property
     def unread(self) -> str | None:

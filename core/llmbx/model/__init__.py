@@ -5,6 +5,7 @@ from .comparison import ComparisonOutcome
 from .configuration import FINAL, ConfigurationProgram, ExpectedConfiguration, Permitted
 from .evidence import Answer, Arrival, Check, Conflict, Damage, Evidence, Node, NotPossible
 from .expected import Bounds, Expected
+from .failure import Echo, Failure
 from .figure import Figure
 from .flops import Flops
 from .image import Environment, Image, ImageRequest
@@ -55,6 +56,7 @@ __all__ = [
     "Convention",
     "Damage",
     "Date",
+    "Echo",
     "Environment",
     "Event",
     "Evidence",
@@ -63,6 +65,7 @@ __all__ = [
     "ExpectedConfiguration",
     "Exports",
     "Fact",
+    "Failure",
     "Figure",
     "Figures",
     "Finding",

@@ -12,30 +12,39 @@ UNKNOWN_FIRST = ("nccl_error", "peer_lost")
 
 
 class Echo(Value, frozen=True):
-    """A line that another failure explains, with its rank and the time that it states."""
+    """A line that another failure explains."""
 
     text: str
+    """The line of the log."""
     rank: int | None = None
+    """Its rank, if known."""
     time: str | None = None
+    """When, as the line states it."""
 
 
 class Failure(Value, frozen=True):
-    """The first failure of a run, and what followed. What is not known, or in doubt, is None.
-
-    `ranks` are all ranks that failed alike, or may have been the first; `doubt` says why `rank` is not sure.
-    `infrastructure` is whether a retry on other nodes makes sense. `unrelated` are failures that the run survived.
-    """
+    """The first failure of a run, and what followed. What is not known, or in doubt, is None."""
 
     cause: str
+    """The line that states it."""
     kind: str
+    """Kind of its event."""
     rank: int | None = None
+    """The rank that failed first; None if in doubt."""
     ranks: tuple[int, ...] = ()
+    """All ranks that failed alike, or may have been the first."""
     node: str | None = None
+    """The node of the first failure."""
     time: str | None = None
+    """When, as the line states it."""
     doubt: str | None = None
+    """Why the rank is not sure."""
     infrastructure: bool | None = None
+    """Whether a retry on other nodes makes sense; None if unknown."""
     echoes: tuple[Echo, ...] = ()
+    """What followed."""
     unrelated: tuple[Echo, ...] = ()
+    """Failures that the run survived."""
 
     @property
     def who(self) -> str | None:

@@ -1,0 +1,68 @@
+"""The explanation as text. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from llmbx.api import Echo, Failure
+
+from .advice import advice
+from .explanation import Explanation
+
+SHOWN = 12
+"""Maximum number of lines about what followed."""
+
+ELSEWHERE = {
+    True: "on other nodes it may succeed",
+    False: "other nodes do not help",
+    None: "whether other nodes help is unknown",
+}
+
+
+def text(explanation: Explanation) -> str:
+    """The first failure, what followed on whom, what to look at next, and what to do."""
+    return "\n".join(_lines(explanation)) + "\n"
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    found, place = explanation.failure, explanation.place
+    if found is None:
+        yield explanation.note or "no line tells of a failure"
+        return
+    yield f"failed first: {_who(found)}"
+    yield f"  {found.cause}"
+    if place is not None:
+        yield f"  {place.file}" + (f":{place.line}" if place.line else "")
+    if found.doubt:
+        yield f"in doubt: {found.doubt}"
+    for title, echoes in (("followed", found.echoes), ("unrelated, as the training went on", found.unrelated)):
+        if echoes:
+            yield f"{title}:"
+            yield from _echoes(echoes)
+    hint = advice(found.kind)
+    yield f"look at: {hint.look}"
+    yield f"do: {hint.do}"
+    yield f"retry: {ELSEWHERE[found.infrastructure]}"
+
+
+def _who(found: Failure) -> str:
+    who = found.who or "an unknown rank"
+    parts = [who, f"on {found.node}" if found.node else "", f"at {found.time}" if found.time else ""]
+    return " ".join(part for part in parts if part)
+
+
+def _echoes(echoes: Sequence[Echo]) -> Iterator[str]:
+    """One line for each text without its numbers, with the ranks that print it."""
+    counted = Counter(_shape(echo) for echo in echoes)
+    ranks = {shape: sorted({e.rank for e in echoes if e.rank is not None and _shape(e) == shape}) for shape in counted}
+    texts = {_shape(echo): echo.text for echo in reversed(echoes)}
+    for shape in [*dict.fromkeys(map(_shape, echoes))][:SHOWN]:
+        named = f" (ranks {', '.join(map(str, ranks[shape][:8]))})" if ranks[shape] else ""
+        yield f"  {counted[shape]} x {texts[shape][:100]}{named}"
+    if len(counted) > SHOWN:
+        yield f"  and {len(counted) - SHOWN} more"
+
+
+def _shape(echo: Echo) -> str:
+    return "".join(c for c in echo.text[:60] if not c.isdigit())
