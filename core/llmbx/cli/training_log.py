@@ -47,9 +47,26 @@ class TrainingLog:
 
     @property
     def failure(self) -> Failure | None:
-        """The first failure of the training, if the log does not have a valid measurement up to its end."""
-        log = self._reading.log
-        return log.failure if self._reading.ends_with_last_step else log.failure_of_failed
+        """The first failure that the log tells of; of a run that llmbx started, that of its result, if it failed.
+
+        What ended such a run may be in no log: a time limit, a lost node.
+        """
+        log, result = self._reading.log, self._reading.result
+        if result is None:
+            return log.failure if self._reading.ends_with_last_step else log.failure_of_failed
+        if result.cause is None:
+            return None
+        found = log.failure_of_failed
+        if found is not None and found.cause[:200] in result.cause:
+            return found
+        return Failure(
+            cause=result.cause,
+            kind=result.status,
+            rank=result.cause_rank,
+            ranks=result.cause_ranks,
+            node=result.cause_node,
+            doubt=result.doubt,
+        )
 
     def lines(self) -> list[str]:
         """The lines of the log as they are, to tell where one is. Raises `OSError`."""

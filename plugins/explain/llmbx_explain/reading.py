@@ -20,5 +20,5 @@ def explain(path: Path, plugins: Plugins) -> Explanation:
     (log,) = logs
     found = log.failure
     if found is None:
-        return Explanation(failure=None, note=f"{log.path}: no line tells of a failure")
+        return Explanation(failure=None, note=f"{log.path}: nothing tells of a failure")
     return Explanation(failure=found, place=place_of(found, log.path, log.lines()))

@@ -10,6 +10,9 @@ from llmbx.api import Echo, Failure
 from .advice import advice
 from .explanation import Explanation
 
+MOST_TEXT = 300
+"""Maximum length of the cause."""
+
 SHOWN = 12
 """Maximum number of lines about what followed."""
 
@@ -28,12 +31,12 @@ def text(explanation: Explanation) -> str:
 def _lines(explanation: Explanation) -> Iterator[str]:
     found, place = explanation.failure, explanation.place
     if found is None:
-        yield explanation.note or "no line tells of a failure"
+        yield explanation.note or "nothing tells of a failure"
         return
     yield f"failed first: {_who(found)}"
-    yield f"  {found.cause}"
-    if place is not None:
-        yield f"  {place.file}" + (f":{place.line}" if place.line else "")
+    yield f"  {found.cause[:MOST_TEXT]}"
+    if place is not None and place.line is not None:
+        yield f"  {place.file}:{place.line}"
     if found.doubt:
         yield f"in doubt: {found.doubt}"
     for title, echoes in (("followed", found.echoes), ("unrelated, as the training went on", found.unrelated)):
