@@ -33,7 +33,7 @@ _TOPICS = (
     ("no_ib", re.compile(r"(NET/IB ?: No device found)")),
     ("provider", re.compile(r"NET/OFI Selected [Pp]rovider is (\w+)")),
     ("sockets", re.compile(r"NET/Socket ?: Using (.+)$")),
-    ("links", re.compile(r"Pattern 4, .*\btype ([A-Z0-9]+)/")),
+    ("links", re.compile(r"Pattern 4, .{0,200}?\btype ([A-Z0-9]{1,20})/")),
     ("chunk", re.compile(r"P2P Chunksize set to (\d+)$")),
 )
 
