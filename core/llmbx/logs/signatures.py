@@ -57,6 +57,9 @@ _QUOTES = re.compile(r"printing \w{1,20} log file:?$")
 _REMOTE = ("Original ", "Remote ")
 _FIELD = re.compile(r"^\s*(host|rank|exitcode|traceback)\s+: (.*)$")
 _MAX_TRACEBACK = 4000
+_MAX_WAIT = 10_000
+"""Lines after which what is still waited for (the end of a traceback that was cut, a detail) is given up."""
+
 _LONGEST_SUMMARY = 12
 
 
@@ -80,15 +83,25 @@ class Signatures:
         self._detail: set[str] = set()
         self._summary: dict[str, str] | None = None
         self._quoting: str | None = None
+        self._waited = 0
         self._previous = ""
         self._finished = False
 
     def feed(self, line: str) -> list[Event]:
         """Return the events found in one line."""
-        busy = self._open or self._detail or self._summary is not None or self._quoting is not None
-        found = self._look(line) if busy or not self._is_quiet(line) else []
+        waits = bool(self._open or self._detail) or self._summary is not None or self._quoting is not None
+        if waits and self._waited > _MAX_WAIT:
+            waits = False
+            self._give_up()
+        self._waited = self._waited + 1 if waits else 0
+        found = self._look(line) if waits or not self._is_quiet(line) else []
         self._previous = line
         return found
+
+    def _give_up(self) -> None:
+        self._open.clear()
+        self._detail.clear()
+        self._summary = self._quoting = None
 
     def finished(self) -> None:
         """Mark the training loop as successfully finished: later failures happened after it."""
@@ -110,6 +123,8 @@ class Signatures:
             return self._begin(line)
         if self._open and (label := self._label(line)) is not None:
             return self._traceback(label, line)
+        if self._summary is None and self._quoting is None and not self._detail and self._is_quiet(line):
+            return []
         here = origin(line)
         if self._summary is not None:
             return self._summarize(here)
@@ -157,6 +172,7 @@ class Signatures:
     def _traceback(self, label: str, line: str) -> list[Event]:
         opened = self._open[label]
         opened.lines += 1
+        self._waited = 0
         text = self._text(label, line)
         if text.startswith("+") or ((text[:1].isspace() or not text) and opened.lines < _MAX_TRACEBACK):
             opened.harmless = opened.harmless or _TEARDOWN.search(text) is not None

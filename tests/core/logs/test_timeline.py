@@ -114,6 +114,15 @@ def test_a_traceback_is_read_under_any_label(label: str) -> None:
     )
 
 
+def test_a_traceback_that_was_cut_is_given_up() -> None:
+    """Its label may be that of another line much later, which is no exception."""
+    cut = ["0: Traceback (most recent call last):", '0:   File "train.py", line 3, in <module>']
+    later = [f"1: {STEP.format(number)}" for number in range(10_010)]
+    assert read([*cut, *later, "0: done"]) is None
+    found = read([*cut, *later[:5], "0: ValueError: no"])
+    assert found is not None and found.cause == "ValueError: no"
+
+
 def test_lines_wrapped_in_json_are_unwrapped() -> None:
     lines = traceback("[rank5]: ", "KeyError: 'text'")
     found = read(
