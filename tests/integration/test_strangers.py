@@ -29,7 +29,8 @@ FILES = (
 """Every file of a run folder that some verb reads."""
 
 VERBS = (
-    ("status", "{run}"), ("logs", "{run}"), ("parse", "{run}"), ("report", "{run}", "--single", "--html", "{page}"),
+    ("status", "{run}"), ("logs", "{run}"), ("parse", "{run}"), ("explain", "{run}"),
+    ("report", "{run}", "--single", "--html", "{page}"),
     ("compare", "{good}", "{run}"), ("export", "prometheus", "{run}"), ("cancel", "{run}"), ("nccl", "{run}"),
     ("nsys", "{run}"), ("jobs", "tag", "{run}", "seen"), ("show", "--from", "{run}"),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -13,8 +14,17 @@ from .explanation import Explanation
 MOST_TEXT = 300
 """Maximum length of the cause."""
 
+MOST_ECHO = 52
+"""Maximum length of a line that followed, so that it fits into 80 columns with its ranks."""
+
+NAMED = 4
+"""Maximum number of ranks before such a line."""
+
 SHOWN = 12
 """Maximum number of lines about what followed."""
+
+_STAMP = re.compile(r"^\[[EWIF]\d{3,8} [^\]]{0,120}\]\s*")
+"""What glog prints before a message: severity, time and place in the source."""
 
 ELSEWHERE = {
     True: "on other nodes it may succeed",
@@ -59,12 +69,19 @@ def _echoes(echoes: Sequence[Echo]) -> Iterator[str]:
     """One line for each text without its numbers, with the ranks that print it."""
     counted = Counter(_shape(echo) for echo in echoes)
     ranks = {shape: sorted({e.rank for e in echoes if e.rank is not None and _shape(e) == shape}) for shape in counted}
-    texts = {_shape(echo): echo.text for echo in reversed(echoes)}
+    texts = {_shape(echo): _STAMP.sub("", echo.text) for echo in reversed(echoes)}
     for shape in [*dict.fromkeys(map(_shape, echoes))][:SHOWN]:
-        named = f" (ranks {', '.join(map(str, ranks[shape][:8]))})" if ranks[shape] else ""
-        yield f"  {counted[shape]} x {texts[shape][:100]}{named}"
+        yield f"  {counted[shape]} x {_ranks(ranks[shape])}{texts[shape][:MOST_ECHO]}"
     if len(counted) > SHOWN:
         yield f"  and {len(counted) - SHOWN} more"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    """The ranks that print a line, before it; empty if none is known."""
+    if not ranks:
+        return ""
+    shown = ", ".join(map(str, ranks[:NAMED])) + (", …" if len(ranks) > NAMED else "")
+    return f"rank{'s' * (len(ranks) > 1)} {shown}: "
 
 
 def _shape(echo: Echo) -> str:

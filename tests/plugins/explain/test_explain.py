@@ -39,7 +39,8 @@ def test_the_first_failure_has_rank_node_and_place(log: Path) -> None:
     lines = done.stdout.splitlines()
     assert done.exit_code == 0 and lines[0] == "failed first: rank 5 on n2"
     assert lines[1] == "  ValueError: Sample 88213 has 4097 tokens" and lines[2] == f"  {log}:4"
-    assert any("2 x " in line and "Watchdog" in line and "(ranks 0, 1)" in line for line in lines)
+    assert any(line.startswith("  2 x ranks 0, 1: ") for line in lines)
+    assert any(line.startswith("  1 x rank 2: ") for line in lines) and max(map(len, lines[3:])) <= 80
     assert lines[-1] == "retry: other nodes do not help"
 
 
