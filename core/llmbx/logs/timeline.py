@@ -34,7 +34,6 @@ _ROLES: dict[str, Role] = {
     "nccl_warning": "detail",
     "container_error": "cause",
 }
-_REASONS: tuple[Role, ...] = ("cause", "scheduler")
 _GENERIC = re.compile(r"nccl\w{1,40}Error|DistBackendError|NCCL operation|NCCL error")
 _STEP_OF = re.compile(r"\btasks? ([\d,-]+):")
 _QUOTED = "quoted"
