@@ -109,7 +109,6 @@ SECTIONS = (
     ("The job", "model/job.py", ("Job", "JobStatus", "SinceBoot", "RunGroup")),
     ("The profile that a launcher proposes", "model/site.py", ("Proposal",)),
     ("What a run is expected to measure", "model/expected.py", ("Expected", "Bounds")),
-    ("The outcome of a comparison", "model/comparison.py", ("ComparisonOutcome",)),
     ("The log", "model/step.py", ("Step", "Event", "Prints")),
     ("The first failure", "model/failure.py", ("Failure", "Echo")),
     ("Measures, and other files of a run", "model/measure.py", ("Measure", "Source", "SourceRecord")),

@@ -30,7 +30,6 @@ from .logs.parser import LogFormat
 from .measure.judge import Judge
 from .model import (
     Check,
-    ComparisonOutcome,
     ConfigurationProgram,
     Expected,
     ExpectedConfiguration,
@@ -347,24 +346,6 @@ def write_sections(path: Path, title: str, sections: Sequence[Section]) -> bool 
         def write_sections(path, title, sections):
             path.write_text(render(title, sections))
             return True
-    """
-
-
-@hookspec(firstresult=True)
-def compare_sides(a: Sequence[Path], b: Sequence[Path], tolerance: float) -> ComparisonOutcome | None:
-    """Compare the runs in the folders `b` with those in the folders `a`, and return the verdict on side B.
-
-    When: by `llmbx run --against`, after the runs of both sides have alternated. The runs have ended; each record names
-    its pair. `tolerance` is the fraction that counts as equivalent. Called for every plugin until one returns an
-    outcome; return None if this plugin does not compare runs.
-
-    Example::
-
-        @hookimpl
-        def compare_sides(a, b, tolerance):
-            slower = mean_step_time(b) > mean_step_time(a) * (1 + tolerance)
-            verdict = "slower" if slower else "not slower"
-            return ComparisonOutcome(verdict=verdict, exit_code=3 if slower else 0, text=verdict)
     """
 
 

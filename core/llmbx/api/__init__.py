@@ -93,7 +93,6 @@ if TYPE_CHECKING:
     from ..model import Chart as Chart
     from ..model import Check as Check
     from ..model import Column as Column
-    from ..model import ComparisonOutcome as ComparisonOutcome
     from ..model import ConfigurationProgram as ConfigurationProgram
     from ..model import Convention as Convention
     from ..model import Echo as Echo
@@ -261,7 +260,6 @@ PLACES = {
     "Chart": "model",
     "Check": "model",
     "Column": "model",
-    "ComparisonOutcome": "model",
     "ConfigurationProgram": "model",
     "Convention": "model",
     "Environment": "model",

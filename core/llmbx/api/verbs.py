@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..cli.completion import RUN as RUN_ARGUMENT
     from ..cli.completion import WORKLOAD as WORKLOAD_ARGUMENT
     from ..cli.explicit_options import explicit_options as explicit_options
+    from ..cli.extensions import Extension as Extension
     from ..cli.flow import enter_here as enter_here
     from ..cli.flow import worst_exit_code as worst_exit_code
     from ..cli.formatting import figure as format_figure
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from ..cli.plugin_options import RunCommand as RunCommand
     from ..cli.plugin_options import pop_settings as pop_settings
     from ..cli.progress import Progress as RunProgress
+    from ..cli.run import RunCall as RunCall
     from ..cli.streams import control as control_code
     from ..cli.terminal import render as render_terminal
     from ..cli.training_log import TrainingLog as TrainingLog
@@ -158,6 +160,8 @@ PLACES = {
     "print_rows": "cli.output",
     "print_table": "cli.output",
     "to_csv": "cli.output",
+    "Extension": "cli.extensions",
+    "RunCall": "cli.run",
     "RunCommand": "cli.plugin_options",
     "pop_settings": "cli.plugin_options",
     "RunProgress": "cli.progress:Progress",

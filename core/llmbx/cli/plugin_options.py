@@ -11,12 +11,13 @@ from ..model.settings import Field, Settings, fields
 from ..plugins.manager import load
 from ..plugins.settings_check import negated
 from .explicit_options import SEPARATOR
+from .extensions import Extensible
 
 TYPES = {bool: click.BOOL, int: click.INT, float: click.FLOAT, str: click.STRING}
 
 
-class RunCommand(click.Command):
-    """A command that also has the options of every plugin's settings."""
+class RunCommand(Extensible):
+    """A verb that also has the options of every plugin's settings."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The command's own parameters, then those of plugins; `--help` is the last."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -17,6 +18,7 @@ from ..errors import InfraError, UsageError
 from ..model import Result, RunSpec
 from .completion import RUN
 from .explicit_options import explicit_options
+from .extensions import act
 from .flow import Started, interrupted, once, preview, worst_exit_code
 from .options import Workspace, load_workspace, output_option, run_options
 from .output import Target, print_json
@@ -24,7 +26,6 @@ from .plugin_options import RunCommand
 
 if TYPE_CHECKING:
     from ..record.folder import Run
-    from .against import Start
 
 _ALWAYS = ("force", "accept_image_change")
 """Options of the run that can be combined with --from: they do not change the run."""
@@ -41,18 +42,6 @@ _ALWAYS = ("force", "accept_image_change")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Number of runs.")
 @click.option(
     "--from", "source", metavar="RUN", type=RUN, help="Repeat an earlier run unchanged (by id or a unique prefix)."
-)
-@click.option(
-    "--against",
-    metavar="RUN",
-    type=RUN,
-    help="Run an earlier run again, too, alternating with this one, and compare both.",
-)
-@click.option(
-    "--interleave",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of pairs of runs with --against.  [default: 5]",
 )
 @click.option("--detach", is_flag=True, help="Return as soon as the run is started or submitted.")
 @output_option
@@ -76,8 +65,7 @@ _ALWAYS = ("force", "accept_image_change")
 @run_options
 def command(
     request: Request | None, dry_run: bool, emit_script: Path | None, repeat: int, source: str | None, detach: bool,
-    output: Path | None, offline: bool, profile: bool | None, tolerance: str, format_: str, against: str | None,
-    interleave: int | None,
+    output: Path | None, offline: bool, profile: bool | None, tolerance: str, format_: str,
 ) -> None:  # fmt: skip
     """Run a workload and measure it.
 
@@ -89,17 +77,12 @@ def command(
     array of objects, with --detach an object with id, run_id, folder and job_id. With --format junit it is JUnit XML
     with a test case for each run, for CI servers.
 
-    --against RUN starts the configuration of an earlier run and this one in turn (A B, B A, A B …), N pairs, so that a
-    machine that drifts does not decide. The differences of the pairs are compared as `llmbx compare` does, with its
-    verdicts and exit codes; JSON is an object with results and comparison.
-
     \b
     Examples:
       llmbx run --plugin nemo grok1
       llmbx run llama3.1 --size mini --gpus 2 --set tp=2 --steps 20
       llmbx run grok1 --gpu-type gb200 --gpus 128 --dtype fp8 --dry-run
       llmbx run -w pretrain_grok1 -s 314b --dtype fp8 --scale 128 -p
-      llmbx run llama3.1 --set tp=2 --against last --interleave 6
     """
     from .numbers import fraction
 
@@ -108,20 +91,70 @@ def command(
     spec = _spec(request, source, profile, workspace)
     force = bool(click.get_current_context().params.get("force"))
     if format_ == "junit":
-        _check_junit(dry_run or emit_script is not None, detach, against)
-    if dry_run or emit_script:
-        if against is not None:
-            _check_preview(spec, workspace, against, emit_script)
+        _check_junit(dry_run or emit_script is not None, detach)
+    shown = "--emit-script" if emit_script else "--dry-run" if dry_run else None
+    call = RunCall(spec, workspace, source, shown, repeat, detach, offline, force, allowed, format_)
+    if (code := act(call)) is not None:
+        sys.exit(code)
+    if shown:
         preview(spec, workspace, force, emit_script, format_)
         return
-    if against is not None or interleave is not None:
-        start = partial(once, workspace=workspace, force=force, offline=offline, format_="json")  # one at the end
-        sys.exit(_alternated(spec, workspace, start, (against, interleave, repeat, detach), source, allowed, format_))
     start = partial(
         once, spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source,
         allowed=allowed,
     )  # fmt: skip
     sys.exit(_measured(spec, workspace, start, repeat, allowed, format_))
+
+
+@dataclasses.dataclass(frozen=True)
+class RunCall:
+    """What `llmbx run` was asked for: the specification, and the options that do not belong to it.
+
+    `source` is the id of the run that this one repeats. `preview` is the option that only shows the run (`--dry-run`
+    or `--emit-script`). `allowed` is the tolerated slowdown (a fraction).
+    """
+
+    spec: RunSpec
+    workspace: Workspace
+    source: str | None
+    preview: str | None
+    repeat: int
+    detach: bool
+    offline: bool
+    force: bool
+    allowed: float
+    format: str
+
+    def earlier(self, name: str) -> Run:
+        """The run that `name` names, to be run again. Raises `UsageError` for another user's without `--force`."""
+        from ..history import find_run
+
+        return _accepting(find_run(self.workspace.install, name))
+
+    def start(
+        self, spec: RunSpec, source: str | None, group: str, pair: tuple[int, Literal["a", "b"]]
+    ) -> tuple[Result, int]:
+        """Run `spec` to its end; return the result and its exit code. Nothing is printed to stdout.
+
+        `group` is the id of the command, `pair` the number of the pair (from 1) and the side among alternating runs.
+        """
+        from ..record.folder import PairMark
+        from ..run.pipeline import exit_code
+
+        number, side = pair
+
+        result = once(
+            spec,
+            self.workspace,
+            force=self.force,
+            offline=self.offline,
+            format_="json",
+            source=source,
+            group=f"{group} {side}",
+            pair=PairMark(group=group, number=number, side=side),
+        )
+        assert isinstance(result, Result)  # only --detach returns before the end
+        return result, exit_code(result)
 
 
 def _measured(
@@ -141,44 +174,11 @@ def _measured(
     return worst_exit_code(done, spec, workspace, allowed, said=format_ != "text" or len(done) > 1)
 
 
-def _check_junit(preview: bool, detach: bool, against: str | None) -> None:
+def _check_junit(preview: bool, detach: bool) -> None:
     """Refuse what has no result to judge, or another one."""
     if preview or detach:
         other = "--detach" if detach else "--dry-run or --emit-script"
         raise UsageError(f"--format junit cannot be combined with {other}: there is no result to report")
-    if against is not None:
-        raise UsageError("--format junit cannot be combined with --against: use `llmbx compare --format junit`")
-
-
-def _check_preview(spec: RunSpec, workspace: Workspace, against: str, emit_script: Path | None) -> None:
-    """Refuse what the command itself would refuse, and say which side the preview shows."""
-    from ..history import find_run
-    from .against import check
-
-    if emit_script is not None:
-        raise UsageError("--against starts several jobs in turn: it cannot be combined with --emit-script")
-    earlier = _accepting(find_run(workspace.install, against))
-    check(spec, earlier, workspace, bool(click.get_current_context().params.get("force")))
-    click.echo(f"this is side B; side A repeats {earlier.record.run_id}", err=True)
-
-
-def _alternated(
-    spec: RunSpec, workspace: Workspace, start: Start, options: tuple[str | None, int | None, int, bool],
-    source: str | None, allowed: float, format_: str,
-) -> int:  # fmt: skip
-    """Alternate with an earlier run; return the exit code. `options`: --against, --interleave, --repeat, --detach."""
-    from ..history import find_run
-    from .against import PAIRS, alternate, check, jobs
-
-    against, pairs, repeat, detach = options
-    if against is None:
-        raise UsageError("--interleave needs --against RUN")
-    if repeat > 1 or detach:
-        raise UsageError(f"--against cannot be combined with {'--detach' if detach else '--repeat: use --interleave'}")
-    earlier = _accepting(find_run(workspace.install, against))
-    check(spec, earlier, workspace, bool(click.get_current_context().params.get("force")))
-    planned = list(jobs(spec, earlier, pairs or PAIRS, source))
-    return alternate(start, planned, workspace, allowed, format_)
 
 
 Finish = Callable[[list[Result | Started], str | None], None]

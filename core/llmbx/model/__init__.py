@@ -1,7 +1,6 @@
 """Frozen records passed between the parts of llmbx and its plugins. Imports nothing of llmbx outside this folder."""
 
 from .base import Date, Natural, Positive, Scalar, Seconds, Value
-from .comparison import ComparisonOutcome
 from .configuration import FINAL, ConfigurationProgram, ExpectedConfiguration, Permitted
 from .evidence import Answer, Arrival, Check, Conflict, Damage, Evidence, Node, NotPossible
 from .expected import Bounds, Expected
@@ -50,7 +49,6 @@ __all__ = [
     "CheckpointSpec",
     "Checkpointing",
     "Column",
-    "ComparisonOutcome",
     "ConfigurationProgram",
     "Conflict",
     "Convention",

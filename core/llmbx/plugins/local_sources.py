@@ -18,7 +18,7 @@ VARIABLE = "LLMBX_PLUGINS"
 LARGEST = 1 << 20
 """Largest part of the list of enabled plugins that is read, in bytes."""
 
-GROUPS = ("llmbx", "llmbx.commands")
+GROUPS = ("llmbx", "llmbx.commands", "llmbx.options")
 
 
 class LocalPoint(importlib.metadata.EntryPoint):

@@ -23,7 +23,6 @@ from ..logs.parser import LogFormat
 from ..measure.judge import NO_JUDGE, Judge
 from ..model import (
     Check,
-    ComparisonOutcome,
     ConfigurationProgram,
     Expected,
     ExpectedConfiguration,
@@ -405,17 +404,6 @@ class Plugins:
         """Write a page of sections with the first plugin that can. Raises `UsageError` if no plugin can."""
         if not self._first("write_sections", path=path, title=title, sections=sections):
             raise UsageError(f"{path} was not written: no installed plugin writes pages")
-
-    def compare_sides(self, a: Sequence[Path], b: Sequence[Path], tolerance: float) -> ComparisonOutcome:
-        """Compare two sides of runs with the first plugin that can. Raises `UsageError` if no plugin can."""
-        found: ComparisonOutcome | None = self._first("compare_sides", a=a, b=b, tolerance=tolerance)
-        if found is None:
-            raise UsageError("no installed plugin compares runs")
-        return found
-
-    def compares_sides(self) -> bool:
-        """Return whether a plugin compares runs."""
-        return bool(hooks.implementers(self.manager, "compare_sides"))
 
     def find_runs(self, install: Install, text: str) -> RunGroup | None:
         """Return the runs that `text` names for a plugin (for example a sweep's id); None if no plugin knows it."""

@@ -12,9 +12,9 @@ from ..errors import PluginError
 from ..model.settings import Field, Settings, fields
 
 RESERVED = frozenset({
-    "--accept-image-change", "--against", "--cluster", "--detach", "--dry-run", "--dtype",
+    "--accept-image-change", "--cluster", "--detach", "--dry-run", "--dtype",
     "--emit-script", "--env", "--flops", "--force", "--format", "--from", "--gpu-type", "--gpus", "--gpus-per-node",
-    "--help", "--image", "--interleave", "--keep-secrets", "--launcher", "--max-steps", "--mount",
+    "--help", "--image", "--keep-secrets", "--launcher", "--max-steps", "--mount",
     "--offline", "--output", "--plugin", "--profile", "--ranks", "--recipe", "--repeat", "--retries",
     "--runtime", "--scale", "--set", "--size", "--stall-timeout", "--steps", "--tag", "--tolerance", "--tool",
     "--walltime", "--window", "--with", "--workload", "-h", "-p", "-s", "-w",

@@ -1,6 +1,4 @@
-"""The plugin `analysis`. It provides the commands `compare`, `audit` and `report`, compares runs that alternated, and
-writes pages of sections.
-"""
+"""The plugin `analysis`: the commands `compare`, `audit` and `report`, `run --against`, and pages of sections."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING
 from llmbx.api import hookimpl
 
 if TYPE_CHECKING:
-    from llmbx.api import ComparisonOutcome, Section
+    from llmbx.api import Section
 
 
 @hookimpl
@@ -21,11 +19,3 @@ def write_sections(path: Path, title: str, sections: Sequence[Section]) -> bool:
 
     write(path, title, sections)
     return True
-
-
-@hookimpl
-def compare_sides(a: Sequence[Path], b: Sequence[Path], tolerance: float) -> ComparisonOutcome:
-    """Compare the runs as `llmbx compare` does."""
-    from .compare.outcome import compare_folders
-
-    return compare_folders(a, b, tolerance)

@@ -27,9 +27,14 @@ def site(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def package(site: Path) -> Package:
-    """`package("name", code, plugins=("entry",), verbs=("verb",))`: a distribution of one module with entry points."""
+    """`package("name", code, plugins=("entry",), verbs=("verb",), options=("run.more",))`: a distribution of one
+    module with entry points.
+    """
 
-    def make(name: str, code: str = "", plugins: tuple[str, ...] | None = None, verbs: tuple[str, ...] = ()) -> Path:
+    def make(
+        name: str, code: str = "", plugins: tuple[str, ...] | None = None, verbs: tuple[str, ...] = (),
+        options: tuple[str, ...] = (),
+    ) -> Path:  # fmt: skip
         module = f"third_{name}"
         (site / f"{module}.py").write_text(textwrap.dedent(code))
         info = site / f"{module}-1.0.dist-info"
@@ -37,7 +42,8 @@ def package(site: Path) -> Package:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: llmbx-{name}\nVersion: 1.0\n")
         points = [f"{entry} = {module}" for entry in ((name,) if plugins is None else plugins)]
         commands = [f"{verb} = {module}:command" for verb in verbs]
-        lines = ["[llmbx]", *points, "[llmbx.commands]", *commands]
+        extensions = [f"{option} = {module}:extension" for option in options]
+        lines = ["[llmbx]", *points, "[llmbx.commands]", *commands, "[llmbx.options]", *extensions]
         (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
         return site / f"{module}.py"
 

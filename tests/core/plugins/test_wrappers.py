@@ -16,7 +16,6 @@ from llmbx.config.install import Install
 from llmbx.errors import PluginError, UsageError
 from llmbx.measure.judge import Judge
 from llmbx.model import (
-    ComparisonOutcome,
     ConfigurationProgram,
     Environment,
     Expected,
@@ -54,13 +53,13 @@ ANSWERS: dict[str, Any] = {
     "find_runs": RunGroup(folders=()), "expect_configuration": ExpectedConfiguration(),
     "write_sections": True, "profiler_obstacle": Obstacle(problem="a", fix="b"), "predict_run": Expected(),
     "configuration_program": ConfigurationProgram(environment=ENVIRONMENT, argv=()),
-    "compare_sides": ComparisonOutcome(verdict="same", exit_code=0, text="same"), "register_settings": OwnSettings,
+    "register_settings": OwnSettings,
 }  # fmt: skip
 """A valid answer of each hook that has one; the others collect lists."""
 
 ARGUMENTS = {
     "image": Image(kind="host", reference="", python="python"), "launch": LAUNCH, "run_dir": Path(), "path": Path(),
-    "title": "", "sections": (), "a": (), "b": (), "tolerance": 0.1, "text": "",
+    "title": "", "sections": (), "text": "",
     "install": Install(root="/nowhere", origin="test"),
 }  # fmt: skip
 

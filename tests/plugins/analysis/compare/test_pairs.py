@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from llmbx.record.folder import PairMark, Run, write_record
-from llmbx_analysis.compare.outcome import compare_folders
+from llmbx_analysis.compare.folders import compare_folders
+from llmbx_analysis.compare.render import render
 
 from ....run_factory import RunFactory, noise
 from .test_compare import Compare, compare, read, verdict_of
@@ -92,7 +93,7 @@ def test_core_gets_the_verdict_of_the_folders(
         return [run.path for run in runs]
 
     sides = alternate(run_factory, 4, slower, 0.01)
-    outcome = compare_folders(folders(sides["a"]), folders(sides["b"]), 0.05)  # type: ignore[arg-type]
-    assert (outcome.verdict, outcome.exit_code) == (verdict, code)
-    assert outcome.text.rstrip().rpartition("\n\n")[2].startswith(f"{verdict}: ")
-    assert outcome.data["verdict"] == verdict and outcome.data["change"]["over"] == "pairs"
+    comparison = compare_folders(folders(sides["a"]), folders(sides["b"]), 0.05)  # type: ignore[arg-type]
+    assert (comparison.verdict, comparison.exit_code) == (verdict, code)
+    assert render(comparison).rstrip().rpartition("\n\n")[2].startswith(f"{verdict}: ")
+    assert comparison.change is not None and comparison.change.over == "pairs"
