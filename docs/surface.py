@@ -69,12 +69,17 @@ def _lines(title: str, file: Path, original: str) -> Iterator[str]:
 
 
 def _members(title: str, file: Path, node: ast.ClassDef) -> Iterator[str]:
-    """The fields and methods of a class, with those of its base classes in the same file."""
+    """The fields and methods of a class, with those of its base classes, except the one of all records."""
     tree = ast.parse(file.read_text())
-    bases = {ast.unparse(base) for base in node.bases}
+    bases = {ast.unparse(base) for base in node.bases} - {"Value"}
     for other in tree.body:
         if isinstance(other, ast.ClassDef) and other.name in bases:
             yield from _members(title, file, other)
+        if isinstance(other, ast.ImportFrom) and other.level:
+            for name in bases.intersection(alias.name for alias in other.names):
+                place, base = locate(file, name)
+                if isinstance(base, ast.ClassDef):
+                    yield from _members(title, place, base)
     for item in node.body:
         if isinstance(item, ast.FunctionDef | ast.AnnAssign | ast.Assign):
             name = _name(item)
@@ -95,5 +100,14 @@ def _declared(node: Definition) -> str:
         return f"({ast.unparse(node.args)}) -> {result}{marks}"
     value = ast.unparse(node.value) if isinstance(node, ast.Assign | ast.AnnAssign) and node.value else ""
     value = f" = {value}" if 0 < len(value) <= LONG else ""
-    kind = f": {ast.unparse(node.annotation)}" if isinstance(node, ast.AnnAssign) else ""
+    kind = f": {_type(node.annotation)}" if isinstance(node, ast.AnnAssign) else ""
     return f"{kind}{value}"
+
+
+def _type(annotation: ast.expr) -> str:
+    """The type of a field without its option, whose text may change."""
+    if isinstance(annotation, ast.Subscript) and isinstance(annotation.slice, ast.Tuple):
+        kind, *extras = annotation.slice.elts
+        if any(ast.unparse(extra).startswith("Option(") for extra in extras):
+            return ast.unparse(kind)
+    return ast.unparse(annotation)

@@ -97,6 +97,7 @@ SECTIONS = (
         "model/spec.py",
         ("RunSpec", "ProfileSpec", "TraceSpec", "CheckpointSpec", "Peak", "Finding"),
     ),
+    ("How a run is handled", "model/handling.py", ("Handling", "HandlingRequest")),
     ("The image", "model/image.py", ("ImageRequest", "Environment", "Image")),
     ("The launch", "model/launch.py", ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping")),
     ("Profilers", "model/profiler.py", ("Profiler", "Obstacle")),

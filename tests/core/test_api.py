@@ -38,7 +38,7 @@ def test_type_checkers_see_the_names_that_python_finds(module: Any) -> None:
     assert seen == module.PLACES
 
 
-@pytest.mark.parametrize(("module", "most"), [(llmbx.api, 166), (llmbx.api.verbs, 105)], ids=["api", "verbs"])
+@pytest.mark.parametrize(("module", "most"), [(llmbx.api, 167), (llmbx.api.verbs, 105)], ids=["api", "verbs"])
 def test_the_surface_is_small(module: types.ModuleType, most: int) -> None:
     """The goal is 130 and 60: lower the numbers when names go."""
     assert len(dir(module)) <= most

@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from ..model import Figure as Figure
     from ..model import Finding as Finding
     from ..model import Flops as Flops
+    from ..model import HandlingRequest as HandlingRequest
     from ..model import Image as Image
     from ..model import ImageRequest as ImageRequest
     from ..model import Job as Job
@@ -274,6 +275,7 @@ PLACES = {
     "Figure": "model",
     "Finding": "model",
     "Flops": "model",
+    "HandlingRequest": "model",
     "Image": "model",
     "ImageRequest": "model",
     "JOB_NAME": "model",

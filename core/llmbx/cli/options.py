@@ -15,7 +15,8 @@ from ..config.plugin_settings import join
 from ..config.profiles import Config, Merged, choose_profile, load_config
 from ..config.request import STAGE_PATH_NOTE, Request, parse_pairs
 from ..errors import UsageError, did_you_mean
-from ..model import Expected, Finding, RunSpec
+from ..model import Expected, Finding, Handling, RunSpec
+from ..model.settings import Field, fields
 from ..plugins.local_sources import is_path
 from ..plugins.manager import Plugins, load
 from ..runtimes.select import AUTO
@@ -32,6 +33,15 @@ _STEPS = click.option(
 _MAX_STEPS = click.option(
     "--max-steps", "steps", type=click.IntRange(min=1), metavar="N", help="Number of training steps."
 )
+
+
+def _option(field: Field) -> Callable[[Any], Any]:
+    """The option of a setting of `Handling`, which has no negative number."""
+    if field.kind is bool:
+        return click.option(field.spelling, field.name, is_flag=True, default=None, help=field.option.help)
+    kind = click.IntRange(min=0) if field.kind is int else Above(0)
+    return click.option(field.spelling, field.name, type=kind, metavar=field.option.metavar, help=field.option.help)
+
 
 RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD", type=WORKLOAD),
@@ -64,11 +74,6 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
         "--env", "env", multiple=True, metavar="NAME=VALUE", help="Export an environment variable to every rank."
     ),
     "image": click.option("--image", help="Container image to use (reference or file)."),
-    "accept_image_change": click.option(
-        "--accept-image-change",
-        is_flag=True,
-        help="Accept an image whose digest has changed since it was first recorded.",
-    ),
     "runtime": click.option(
         "--runtime",
         help="Runtime to use (see `llmbx doctor`). Default: from the cluster profile, else the first that works here.",
@@ -84,19 +89,7 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "walltime_minutes": click.option(
         "--walltime", "walltime_minutes", type=click.IntRange(min=1), metavar="MINUTES", help="Time limit of the run."
     ),
-    "stall_timeout_s": click.option(
-        "--stall-timeout",
-        "stall_timeout_s",
-        type=Above(0),
-        metavar="SECONDS",
-        help="Dump stacks and abort after SECONDS without log output.",
-    ),
-    "retries": click.option(
-        "--retries",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Retry infrastructure failures up to N times.  [default: 0]",
-    ),
+    **{field.name: _option(field) for field in fields(Handling)},
     "tags": click.option("--tag", "tags", multiple=True, help="Tag to add to the run. Can be repeated."),
     "wrappers": click.option(
         "--with", "wrappers", multiple=True, metavar="PROFILER", help="Profiler to wrap the run in. Can be repeated."

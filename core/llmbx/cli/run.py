@@ -248,7 +248,7 @@ def _accepting(run: Run) -> Run:
         raise UsageError(f"{run.record.id} belongs to {run.files.owner}: {what}; read its run.json, then add --force")
     spec, accepted = run.record.spec, click.get_current_context().params["accept_image_change"]
     changed: Run = run.replace(
-        record=run.record.replace(spec=spec.replace(accept_image_change=spec.accept_image_change or accepted))
+        record=run.record.replace(spec=spec.replace(accept_image_change=spec.accept_image_change or bool(accepted)))
     )
     return changed
 

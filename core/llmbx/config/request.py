@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import UsageError
-from ..model import Value
+from ..model import HandlingRequest
 
 TRUE = ("1", "true", "yes", "on")
 FALSE = ("", "0", "false", "no", "off")
 
 
-class Request(Value, frozen=True):
+class Request(HandlingRequest, frozen=True, kw_only=True):
     """A request to run or show a workload. None means that the value is not set and comes from another source.
 
     `settings` are raw `--set` pairs, `env` raw `--env` pairs, `plugin_settings` options of plugins by plugin and field.
@@ -34,7 +34,6 @@ class Request(Value, frozen=True):
     runtime: str | None = None
     launcher: str | None = None
     image: str | None = None
-    accept_image_change: bool = False
     cluster: str | None = None
     settings: dict[str, str] = {}
     env: dict[str, str] = {}
@@ -44,8 +43,6 @@ class Request(Value, frozen=True):
     wrappers: tuple[str, ...] = ()
     force: bool = False
     walltime_minutes: int | None = None
-    stall_timeout_s: float | None = None
-    retries: int | None = None
     profile: bool | None = None
     profile_steps: str | None = None
     profile_ranks: str | None = None

@@ -7,6 +7,7 @@ from .expected import Bounds, Expected
 from .failure import Echo, Failure
 from .figure import Figure
 from .flops import Flops
+from .handling import Handling, HandlingRequest
 from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner, RunGroup, SinceBoot
 from .launch import JOB_NAME, PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
@@ -68,6 +69,8 @@ __all__ = [
     "Figures",
     "Finding",
     "Flops",
+    "Handling",
+    "HandlingRequest",
     "Image",
     "ImageRequest",
     "ImageSource",

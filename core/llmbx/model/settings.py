@@ -58,8 +58,8 @@ class Field(Value, frozen=True):
     """Whether the value may be None."""
 
 
-def fields(kind: type[Settings]) -> list[Field]:
-    """The fields of a settings class. Raises `TypeError` for a field without an `Option` or of an unsupported type."""
+def fields(kind: type[Value]) -> list[Field]:
+    """The fields of a class of settings. Raises `TypeError` for one without an `Option` or of an unsupported type."""
     return [_field(kind, name, hint) for name, hint in typing.get_type_hints(kind, include_extras=True).items()
             if name in kind.__struct_fields__]  # fmt: skip
 
@@ -78,7 +78,7 @@ def declared(kind: type[Settings]) -> Mapping[str, Setting]:
     }  # fmt: skip
 
 
-def _field(kind: type[Settings], name: str, hint: Any) -> Field:
+def _field(kind: type[Value], name: str, hint: Any) -> Field:
     option = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Option)), None)
     if option is None:
         raise TypeError(f"{kind.__name__}.{name} has no Option in its annotation")
@@ -91,7 +91,8 @@ def _field(kind: type[Settings], name: str, hint: Any) -> Field:
     found = str if choices and all(isinstance(one, str) for one in choices) else typing.get_origin(bare) or bare
     if found not in (bool, int, float, str, dict):
         raise TypeError(f"{kind.__name__}.{name}: expected a bool, int, float, str, Literal or dict, not {plain}")
-    default = f"--{kind.plugin}-{name}".replace("_", "-")
+    prefix = f"{kind.plugin}-" if issubclass(kind, Settings) else ""
+    default = f"--{prefix}{name}".replace("_", "-")
     spelling = default if option.name is None else option.name
     return Field(
         name=name, kind=found, option=option, spelling=spelling, choices=choices, optional=type(None) in members

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .base import Positive, Rate, Scalar, Value
+from .handling import Handling
 from .workload import Checkpointing, Convention, ImageSource, ModelShape, Parallelism
 
 
@@ -65,7 +66,7 @@ class Finding(Value, frozen=True):
     """Whether it is only reported and never stops a run."""
 
 
-class RunSpec(Value, frozen=True):
+class RunSpec(Handling, frozen=True, kw_only=True):
     """One run, fully resolved: everything that a framework plugin needs to know."""
 
     plugin: str
@@ -120,8 +121,6 @@ class RunSpec(Value, frozen=True):
     """How the recipe counts the FLOPs of attention."""
     image: ImageSource | None = None
     """Container image set by the recipe or the user."""
-    accept_image_change: bool = False
-    """Whether to accept an image whose digest has changed since it was first recorded."""
     environment: str | None = None
     """Name of the recipe's Python environment for runs without a GPU, if it has one."""
     gpu_environments: tuple[str, ...] = ()
@@ -138,10 +137,6 @@ class RunSpec(Value, frozen=True):
     """The user's container mounts: SOURCE[:TARGET][:ro]."""
     walltime_minutes: int | None = None
     """Time limit in minutes."""
-    stall_timeout_s: float | None = None
-    """Seconds without log output after which the run is aborted."""
-    retries: int = 0
-    """Maximum number of retries after an infrastructure failure."""
     profile: ProfileSpec | None = None
     """Profiled steps and ranks; None: the run is not profiled."""
     trace: TraceSpec | None = None

@@ -13,7 +13,8 @@ from ..config.profiles import Config, Profile, choose_profile
 from ..config.request import Request
 from ..config.settings import SHAPE, of_profile, read_settings
 from ..errors import UsageError
-from ..model import RANK_VARIABLES, CheckpointSpec, Recipe, Row, RunSpec, Scalar, Settings, Size, Workload
+from ..model import RANK_VARIABLES, CheckpointSpec, Handling, Recipe, Row, RunSpec, Scalar, Settings, Size, Workload
+from ..model.settings import fields
 from ..plugins.manager import Plugins
 from ..secrets import refuse, secret_names
 from ..toml_file import convert
@@ -62,6 +63,7 @@ def resolve(
         **shaped,
         **length(layers, recipe, target["gpus"], shaped["parallelism"].pp, plugins),
         **place(layers, workload, gpus, target, recipe, plugins),
+        **_handling(layers),
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
         settings=_settings(workload, recipe, row, typed, own, layers, plugins.settings.get(workload.plugin)),
@@ -106,6 +108,12 @@ def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any
         "gated_tokenizer": size.gated_tokenizer,
         "checkpoint_facts": size.checkpoint,
     }
+
+
+def _handling(layers: Layers) -> dict[str, Any]:
+    """Return the settings of how the run is handled that are set."""
+    values = {field.name: layers.find(field.name, field.spelling) for field in fields(Handling)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _of_cluster(profile: Profile | None, request: Request) -> dict[str, Any]:

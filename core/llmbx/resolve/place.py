@@ -1,4 +1,4 @@
-"""Resolve where a run is executed: GPUs per node, launcher, runtime, image, time limits."""
+"""Resolve where a run is executed: GPUs per node, launcher, runtime, image, time limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def place(
     recipe: Recipe,
     plugins: Plugins,
 ) -> dict[str, Any]:
-    """Resolve GPUs per node, launcher, runtime, image, time limits and retries.
+    """Resolve GPUs per node, launcher, runtime, image and time limit.
 
     Raises `UsageError` for an invalid value.
     """
@@ -50,10 +50,7 @@ def place(
         "launcher": launcher,
         "runtime": layers.find("runtime") or layers.note("runtime", "auto", "default"),
         "image": source,
-        "accept_image_change": layers.request.accept_image_change,
         "walltime_minutes": _walltime(layers, workload, recipe, target, own_limit, plugins),
-        "stall_timeout_s": layers.request.stall_timeout_s,
-        "retries": layers.find("retries") or 0,
     }
 
 

@@ -350,7 +350,7 @@ def _wanted(request: Request, workspace: Workspace) -> tuple[ImageRequest, str]:
     bare = request.workload
     if _is_image(bare):
         name = _container(request, workspace, bare)
-        image_request = ImageRequest(reference=bare, accept_change=request.accept_image_change)
+        image_request = ImageRequest(reference=bare, accept_change=bool(request.accept_image_change))
         return _with_settings(image_request, workspace.plugins.runtime(name), workspace, request), name
     from llmbx.api.verbs import RunContext
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from llmbx.api import Natural, Positive, Scalar, Seconds, Settings, UsageError, Value
+from llmbx.api import HandlingRequest, Positive, Scalar, Settings, UsageError, Value
 from llmbx.api.verbs import Request, scales_of
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ NOT_COMMON = ("name", "repeats", "gpus", "set", "plugin_keys", *AXES)
 """Fields of a part that are not copied to `Request` as they are."""
 
 
-class Part(Value, frozen=True, rename={"with_": "with"}):
+class Part(HandlingRequest, frozen=True, rename={"with_": "with"}):
     """One product of a plan. Lists are factors of the product, all other values apply to all its cells.
 
     `gpus` contains numbers and doubling ranges ("64-512"), `set` maps `--set` keys to values or lists of values. `name`
@@ -46,7 +46,6 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
     runtime: str | None = None
     launcher: str | None = None
     image: str | None = None
-    accept_image_change: bool | None = None
     cluster: str | None = None
     env: dict[str, str] = {}
     plugin_keys: dict[str, dict[str, Any]] = {}
@@ -54,8 +53,6 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
     tags: tuple[str, ...] | None = None
     with_: tuple[str, ...] | None = None
     walltime_minutes: Positive | None = None
-    stall_timeout_s: Seconds | None = None
-    retries: Natural | None = None
     force: bool | None = None
 
 

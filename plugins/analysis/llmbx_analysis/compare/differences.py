@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from llmbx.api import RunSpec, Scalar, Value
+from llmbx.api import HandlingRequest, RunSpec, Scalar, Value
 from llmbx.api.verbs import RunRecord as Record
 
 from .comparison import Difference
@@ -70,7 +70,7 @@ LOCAL = "local"
 IGNORED = re.compile(
     r"id|run_id|created|command|commands\..*|findings|owner\..*|job\..*|prepare_s|attempt|group|repeats|pair\..*|pair|sweep\..*|sweep|"
     r"spec\.(origins\..*|tags|install|folder|plugin|findings|corrected|peak\..*|checkpoint_facts.*|gated_tokenizer|secrets|"
-    r"stall_timeout_s|walltime_minutes|image\..*|image|minimum.*|accept_image_change|mini|proxy|flops_convention)|"
+    rf"{'|'.join(HandlingRequest.__struct_fields__)}|walltime_minutes|image\..*|image|minimum.*|mini|proxy|flops_convention)|"
     r"image\.(path|python|versions\..*)|host\.(load.*|hostname|nodes)|"
     r"environment\.(_|PWD|OLDPWD|SHLVL|TERM.*|PS\d|SSH_.*|XDG_.*|DISPLAY|LS_COLORS|PYTEST_.*|COLUMNS|LINES|HIST.*|TMUX.*|"
     r"STY|WINDOWID|DBUS_.*|INVOCATION_ID|JOURNAL_STREAM|SLURM_JOB.*|SLURM_.*(ID|PID|NODELIST|ADDR|PORT).*)"

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import fields
 
-from llmbx.api import Node, Reference, Result, RunSpec, Section, Step, Value, plural
+from llmbx.api import HandlingRequest, Node, Reference, Result, RunSpec, Section, Step, Value, plural
 from llmbx.api.verbs import Run, format_value
 from llmbx.api.verbs import RunRecord as Record
 
@@ -19,14 +20,14 @@ from ..compare.measured import inside
 NAME_WEIGHT = 45
 """Least weight of a difference that is part of the name of a cell."""
 
+HANDLING = {field.name: field.default for field in fields(RunSpec) if field.name in HandlingRequest.__struct_fields__}
 IGNORED: dict[str, Any] = {
     "origins": {},
     "tags": (),
     "install": None,
     "walltime_minutes": None,
-    "stall_timeout_s": None,
     "findings": (),
-    "accept_image_change": False,
+    **HANDLING,
 }
 """Fields of a specification that do not make a different configuration, with the values that replace them."""
 

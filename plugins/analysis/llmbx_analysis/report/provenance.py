@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from llmbx.api import Column, RunSpec, Scalar, Section, Table, host_names, is_number, shared_facts
+from llmbx.api import Column, HandlingRequest, RunSpec, Scalar, Section, Table, host_names, is_number, shared_facts
 from llmbx.api.verbs import RunRecord as Record
 from llmbx.api.verbs import format_value
 from llmbx.entry.secrets import blank, recorded
@@ -19,7 +19,7 @@ from .times import started
 UNITS = {
     "gpus": "GPUs", "gpus_per_node": "GPUs", "global_batch_size": "samples", "micro_batch_size": "samples",
     "gradient_accumulation": "micro-batches", "sequence_length": "tokens", "steps": "steps", "layers": "layers",
-    "walltime_minutes": "min", "stall_timeout_s": "s", "recompute_layers": "layers", "offload_layers": "layers",
+    "walltime_minutes": "min", "recompute_layers": "layers", "offload_layers": "layers",
     "vocab_size": "tokens", "hidden_size": "elements", "ffn_hidden_size": "elements", "heads": "heads",
     "query_groups": "groups", "experts": "experts", "experts_per_token": "experts", "tp": "ranks", "pp": "stages",
     "cp": "ranks", "ep": "ranks", "etp": "ranks", "dp": "replicas", "vp": "chunks", "moe_ffn_hidden_size": "elements",
@@ -83,7 +83,8 @@ def settings(spec: RunSpec) -> dict[str, Scalar]:
     shown |= {name: plain[name] for name in ("size", "dtype", "gpu_type", "gpus")}
     shown |= {"nodes": f"{spec.nodes} nodes" if spec.nodes > 1 else "1 node"}
     shown |= plain["parallelism"] | plain["model"]
-    shown |= {name: value for name, value in plain.items() if name not in HIDDEN and name not in shown}
+    ordered = sorted(plain, key=lambda name: name in HandlingRequest.__struct_fields__)
+    shown |= {name: plain[name] for name in ordered if name not in HIDDEN and name not in shown}
     if spec.peak is not None:
         shown["peak"] = f"{spec.peak.tflops:g} TFLOP/s per GPU ({spec.peak.name}; {spec.peak.source})"
     if spec.tags:
@@ -111,7 +112,8 @@ def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
 
 
 def _with_unit(name: str, value: Scalar) -> str:
-    unit = UNITS.get(name.rpartition(".")[2])
+    last = name.rpartition(".")[2]
+    unit = UNITS.get(last) or ("s" if last.endswith("_s") else None)
     known = value is not None and not isinstance(value, bool | str)
     if not unit or not known:
         return _plain(value)
