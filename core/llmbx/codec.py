@@ -23,11 +23,11 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     """The JSON decoder for `kind`; the same object on every call."""
-    found = _decoders.get(kind)
-    if found is None:
+    cached = _decoders.get(kind)
+    if cached is None:
         with _lock:
-            found = _decoders.setdefault(kind, msgspec.json.Decoder(kind))
-    return cast("msgspec.json.Decoder[T]", found)
+            cached = _decoders.setdefault(kind, msgspec.json.Decoder(kind))
+    return cast("msgspec.json.Decoder[T]", cached)
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:

@@ -59,15 +59,15 @@ def encodings(value: str) -> tuple[str, ...]:
     if len(value) < SHORTEST or _FIGURE.fullmatch(value):  # it may be in any record
         return ()
     data = value.encode("utf-8", "surrogateescape")
-    found = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
-    found |= {quote(data, safe=""), quote(data), quote_plus(data), value.replace("'", "'\\''")}
-    found |= {data.hex(), data.hex().upper()}
+    texts = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    texts |= {quote(data, safe=""), quote(data), quote_plus(data), value.replace("'", "'\\''")}
+    texts |= {data.hex(), data.hex().upper()}
     for before in range(3):
         first, last = -(-before * 8 // 6), (before + len(data)) * 8 // 6
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            found.add(encode(b"\0" * before + data).decode()[first:last])
-    found |= {line.strip() for line in value.splitlines() if len(line.strip()) >= 2 * SHORTEST}
-    return tuple(sorted((text for text in found if len(text) >= SHORTEST), key=len, reverse=True))
+            texts.add(encode(b"\0" * before + data).decode()[first:last])
+    texts |= {line.strip() for line in value.splitlines() if len(line.strip()) >= 2 * SHORTEST}
+    return tuple(sorted((text for text in texts if len(text) >= SHORTEST), key=len, reverse=True))
 
 
 def secret_names(
@@ -124,11 +124,11 @@ def forget(environ: MutableMapping[str, str]) -> None:
 
 def known(environ: Mapping[str, str]) -> dict[str, str]:
     """The secrets in `environ` and those removed by `forget`, by name; also the passwords in its URLs."""
-    found = {name: value for name, value in environ.items() if is_secret(name) and not _is_path(value)}
+    secrets = {name: value for name, value in environ.items() if is_secret(name) and not _is_path(value)}
     for name, value in environ.items():
         if "://" in value and "@" in value:
-            found |= {f"{name} (password)": password[1] for password in _PASSWORD.finditer(value)}
-    return {**_forgotten, **found}
+            secrets |= {f"{name} (password)": password[1] for password in _PASSWORD.finditer(value)}
+    return {**_forgotten, **secrets}
 
 
 def _is_path(value: str) -> bool:
@@ -169,7 +169,7 @@ class Finder:
                 yield at, at + len(needle)
                 at = data.find(needle, at + 1)
         for number, digits in self._numbers:
-            yield from ((found.end() - digits, found.end()) for found in number.finditer(data))
+            yield from ((match.end() - digits, match.end()) for match in number.finditer(data))
         yield from find_secrets.spans(data, continued)
 
 

@@ -118,11 +118,11 @@ _TYPES = {"int": "an integer", "float": "a number", "str": "a text", "bool": "tr
 
 def _in_words(text: str) -> str:
     """`Expected int >= 0` as `expected an integer >= 0`; other messages as they are."""
-    found = re.match(r"Expected (\w+)((?: \| \w+)*)", text)
-    if found is None:
+    match = re.match(r"Expected (\w+)((?: \| \w+)*)", text)
+    if match is None:
         return text
-    names = [name for name in (found[1], *found[2].split(" | ")) if name and name != "null"]
-    return f"expected {' or '.join(_TYPES.get(name, name) for name in names)}{text[found.end() :]}"
+    names = [name for name in (match[1], *match[2].split(" | ")) if name and name != "null"]
+    return f"expected {' or '.join(_TYPES.get(name, name) for name in names)}{text[match.end() :]}"
 
 
 def _choices(type: Any, place: str) -> list[str]:

@@ -112,13 +112,13 @@ def needed(spec: RunSpec, package: str) -> ImageRequest:
     without_gpu = spec.gpu_type == "cpu"
     names = (spec.environment,) if without_gpu else spec.gpu_environments
     folder = resources.files(package) / "environments"
-    found = [load_environment(folder / f"{name}.toml") for name in names if name]
+    environments = [load_environment(folder / f"{name}.toml") for name in names if name]
     image = spec.image
-    if without_gpu and found and image and image.source != "--image":
+    if without_gpu and environments and image and image.source != "--image":
         image = None
     return ImageRequest(
-        environment=found[0] if found else None,
-        alternatives=tuple(found[1:]),
+        environment=environments[0] if environments else None,
+        alternatives=tuple(environments[1:]),
         reference=image.reference if image else None,
         digest=image.digest if image else None,
     )
@@ -175,15 +175,15 @@ def _problem(environment: Environment) -> str | None:
 def _files_problem(files: Mapping[str, str], requirements: Sequence[str]) -> str | None:
     """The first file with a bad digest or of another package, or the first requirement without a file; else None."""
     covered = {split_file(name) for name in files}
-    wanted = {split_pin(requirement): requirement for requirement in requirements}
+    required = {split_pin(requirement): requirement for requirement in requirements}
     for name, digest in files.items():
         if not SUFFIX.search(name):
             return f"files: '{name}' is neither a wheel nor a source archive (.whl, .tar.gz, .zip)"
         if not _DIGEST.fullmatch(digest):
             return f"files: the digest of '{name}' must be sha256: and 64 hexadecimal digits"
-        if split_file(name) not in wanted:
+        if split_file(name) not in required:
             return f"files: no step installs '{name}'"
-    missing = next((requirement for pin, requirement in wanted.items() if pin not in covered), None)
+    missing = next((requirement for pin, requirement in required.items() if pin not in covered), None)
     return (
         f"files: no file of '{missing}'; the table must cover every requirement and every variant" if missing else None
     )

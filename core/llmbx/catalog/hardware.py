@@ -82,18 +82,18 @@ def extend(tables: Mapping[str, Mapping[str, Any]], where: str = "llmbx.toml") -
 
 def gpu(name: str, gpus: Mapping[str, GpuType] | None = None) -> GpuType:
     """The GPU type with this name, ignoring case. Raises `UsageError` with a suggestion if there is none."""
-    known = _builtin() if gpus is None else gpus
-    found = known.get(name) or known.get(name.lower())
-    if found is None:
-        hint = did_you_mean(name.lower(), known)
+    types = _builtin() if gpus is None else gpus
+    gpu_type = types.get(name) or types.get(name.lower())
+    if gpu_type is None:
+        hint = did_you_mean(name.lower(), types)
         raise UsageError(f"no GPU type named '{name}'{hint}; define a new one as [gpus.{name.lower()}] in llmbx.toml")
-    return found
+    return gpu_type
 
 
 def peak(gpu_type: str, dtype: str, gpus: Mapping[str, GpuType] | None = None) -> Peak | None:
     """The dense peak of exactly this GPU type and dtype, or None if unknown."""
-    found = (_builtin() if gpus is None else gpus).get(gpu_type)
-    return found.peaks.get(dtype) if found else None
+    entry = (_builtin() if gpus is None else gpus).get(gpu_type)
+    return entry.peaks.get(dtype) if entry else None
 
 
 def how_to_set_peak(gpu_type: str, dtype: str) -> str:
@@ -103,16 +103,16 @@ def how_to_set_peak(gpu_type: str, dtype: str) -> str:
 
 def identify(product: str, gpus: Mapping[str, GpuType] | None = None) -> str | None:
     """The GPU type of a product name as printed by `nvidia-smi`, or None if no type matches."""
-    known = _builtin() if gpus is None else gpus
-    return next((g.name for g in known.values() if any(re.search(p, product) for p in g.match)), None)
+    types = _builtin() if gpus is None else gpus
+    return next((g.name for g in types.values() if any(re.search(p, product) for p in g.match)), None)
 
 
 def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
     """GPU type of this machine and number of visible GPUs; None if there is no GPU of a known type."""
-    known = [name for name in (identify(product, gpus) for product in product_names()) if name]
-    if not known:
+    types = [name for name in (identify(product, gpus) for product in product_names()) if name]
+    if not types:
         return None
-    name, count = Counter(known).most_common(1)[0]
+    name, count = Counter(types).most_common(1)[0]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         count = min(count, len([part for part in visible.split(",") if part.strip() not in ("", "-1")]))
@@ -151,8 +151,8 @@ def _ask(program: str) -> tuple[tuple[str, ...], str | None]:
         return (), f"{QUERY[0]} cannot be started: {error.strerror}"
     lines = [line.strip() for line in answer.stdout.splitlines() if line.strip()]
     if answer.returncode:
-        said = next(iter([*lines, *answer.stderr.splitlines()]), f"exit code {answer.returncode}")
-        return (), f"{QUERY[0]} failed: {said[:200]}"
+        message = next(iter([*lines, *answer.stderr.splitlines()]), f"exit code {answer.returncode}")
+        return (), f"{QUERY[0]} failed: {message[:200]}"
     return tuple(lines), None
 
 

@@ -27,10 +27,10 @@ def nearest_row(spec: RunSpec, workload: Workload) -> Reference | None:
     Among equals, rows of the recipe's tables are preferred to its worked examples, which sources round and copy from
     older releases, and both to figures that were published elsewhere.
     """
-    wanted = (spec.size, spec.dtype, spec.gpu_type, spec.gpus)
-    found = [r for r in workload.references if (r.size, r.dtype, r.gpu_type, r.gpus) == wanted]
+    case = (spec.size, spec.dtype, spec.gpu_type, spec.gpus)
+    rows = [r for r in workload.references if (r.size, r.dtype, r.gpu_type, r.gpus) == case]
     return min(
-        found, key=lambda r: (r.step_time_s is None, len(differences(spec, r)), KINDS.index(r.kind)), default=None
+        rows, key=lambda r: (r.step_time_s is None, len(differences(spec, r)), KINDS.index(r.kind)), default=None
     )
 
 
@@ -49,8 +49,8 @@ def why_no_figure(spec: RunSpec, workload: Workload) -> str | None:
         return f"no published figures for {spec.workload} {spec.size} {spec.dtype} on {spec.gpus} x {spec.gpu_type}"
     if spec.proxy:
         return "a proxy is not comparable with published figures"
-    found = differences(spec, row)
-    return f"the published figures are those of another job: {'; '.join(found)}" if found else None
+    reasons = differences(spec, row)
+    return f"the published figures are those of another job: {'; '.join(reasons)}" if reasons else None
 
 
 def differences(spec: RunSpec, row: Reference) -> list[str]:
@@ -80,6 +80,6 @@ def work_differences(a: RunSpec, b: RunSpec) -> list[str]:
     pairs = [(label, getattr(a, name), getattr(b, name)) for name, label in SAME]
     shapes = [(name, getattr(a.model, name), getattr(b.model, name)) for name in a.model.__struct_fields__]
     return [
-        *(f"the {label} differs ({one} and {other})" for label, one, other in pairs if one != other),
-        *(f"the models differ in {name} ({one} and {other})" for name, one, other in shapes if one != other),
+        *(f"the {label} differs ({left} and {right})" for label, left, right in pairs if left != right),
+        *(f"the models differ in {name} ({left} and {right})" for name, left, right in shapes if left != right),
     ]

@@ -23,8 +23,8 @@ def scales(texts: Iterable[str]) -> tuple[int, ...]:
 
 def admits(texts: Iterable[str], gpus: int) -> bool:
     """Whether `texts` contain the scale `gpus`; "any" contains every number from 1."""
-    known = tuple(texts)
-    return gpus >= 1 and (ANY in known or gpus in scales(known))
+    allowed = tuple(texts)
+    return gpus >= 1 and (ANY in allowed or gpus in scales(allowed))
 
 
 def evaluate(expression: int | str, gpus: int) -> int:

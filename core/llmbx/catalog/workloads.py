@@ -135,8 +135,8 @@ def known_scales(
     workload: Workload, size: str, dtype: str, gpu_type: str, recipe: str | None = None
 ) -> list[int]:  # fmt: skip
     """Numbers of GPUs that have a row for this size, dtype and GPU type, ascending; empty if any number is allowed."""
-    found = [row for _, row in rows_of(workload, size, recipe) if _has_gpu(row, gpu_type) and dtype in row.dtypes]
-    return sorted({count for row in found for count in scales(row.gpus)})
+    rows = [row for _, row in rows_of(workload, size, recipe) if _has_gpu(row, gpu_type) and dtype in row.dtypes]
+    return sorted({count for row in rows for count in scales(row.gpus)})
 
 
 def default_dtype(
@@ -238,14 +238,14 @@ def _narrow(
     findings = []
     of_gpu = [(r, row) for r, row in rows if _has_gpu(row, gpu_type)]
     if not of_gpu:
-        known = _unique(name for _, row in rows for name in row.gpu_types)
+        choices = _unique(name for _, row in rows for name in row.gpu_types)
         problem = no_configuration(workload, rows[0][1].size, what, gpu_type)
-        findings.append(_lacks("gpu_type", problem, gpu_type, known))
+        findings.append(_lacks("gpu_type", problem, gpu_type, choices))
         of_gpu = _least_memory(workload, rows)
     of_dtype = [(r, row) for r, row in of_gpu if dtype in row.dtypes]
     if not of_dtype:
-        known = _unique(d for _, row in of_gpu for d in row.dtypes)
-        findings.append(_lacks("dtype", f"{what} on {gpu_type} has no {dtype} configuration", dtype, known))
+        choices = _unique(d for _, row in of_gpu for d in row.dtypes)
+        findings.append(_lacks("dtype", f"{what} on {gpu_type} has no {dtype} configuration", dtype, choices))
         of_dtype = of_gpu
     of_scale = [(r, row) for r, row in of_dtype if admits(row.gpus, gpus)]
     if not of_scale:

@@ -99,10 +99,10 @@ def with_defaults(
     normalize = getattr(kind, "normalize", None)
     layer = normalize(layer) if normalize else layer
     convert(layer.values, kind, origin)
-    known = set(_places(explicit))
+    set_places = set(_places(explicit))
     return Joined(
         values=merged([layer, Layer(source="options", values=dict(explicit))]).values,
-        origins={place: origin for place, origin in layer.origins.items() if place not in known},
+        origins={place: origin for place, origin in layer.origins.items() if place not in set_places},
     )
 
 
@@ -178,36 +178,36 @@ def _of_profile(kind: type[Settings], profile: Profile | None, set_keys: Collect
     """The plugin's settings in the profile (its own table and keys in the cluster's table), and their place."""
     if profile is None:
         return Layer(source="profile"), ""
-    found, place = profile.cluster.plugin_keys, f"{profile.file}: at clusters.{profile.name}"
-    table = found.get(kind.plugin, {})
+    keys, place = profile.cluster.plugin_keys, f"{profile.file}: at clusters.{profile.name}"
+    table = keys.get(kind.plugin, {})
     if not isinstance(table, dict):
         raise UsageError(f"{place}.{kind.plugin}: expected a table, got {table!r}")
     own = {key: value for key, value in table.items() if key in kind.__struct_fields__ or key not in set_keys}
-    loose = {name: found[name] for name in kind.__struct_fields__ if name in found}
+    loose = {name: keys[name] for name in kind.__struct_fields__ if name in keys}
     values = {**loose, **own}
     layer = Layer(source="profile", values=values, origins=dict.fromkeys(_places(values), profile.origin))
     return layer, place if loose else f"{place}.{kind.plugin}"
 
 
 def _of_environ(kind: type[Settings], environ: Mapping[str, str]) -> tuple[Layer, str]:
-    found: dict[str, tuple[Any, str]] = {}
+    variables: dict[str, tuple[Any, str]] = {}
     for field in fields(kind):
         for variable in field.option.variables:
             if text := environ.get(variable, "").strip():
                 value = _read(field, text, variable)
                 convert({field.name: value}, kind, f"{variable}={text!r}")
-                found[field.name] = (value, variable)
+                variables[field.name] = (value, variable)
                 break
     if read := getattr(kind, "read_environ", None):
-        found |= read(environ)
+        variables |= read(environ)
     values: dict[str, Any] = {}
-    for place, (value, _) in found.items():
+    for place, (value, _) in variables.items():
         name, dot, key = place.partition(".")
         if dot:
             values.setdefault(name, {})[key] = value
         else:
             values[name] = value
-    origins = {place: variable for place, (_, variable) in found.items()}
+    origins = {place: variable for place, (_, variable) in variables.items()}
     return Layer(source="environment", values=values, origins=origins), "environment"
 
 

@@ -87,10 +87,10 @@ def project_folders(environ: Mapping[str, str], cwd: Path) -> Iterator[Path]:
 def _is_repository(folder: Path) -> bool:
     """Whether the folder has a `.git` of the user or root: a stranger's must not end the search."""
     try:
-        found = (folder / ".git").lstat()
+        status = (folder / ".git").lstat()
     except OSError:
         return False
-    return found.st_uid in (os.geteuid(), 0)
+    return status.st_uid in (os.geteuid(), 0)
 
 
 class Files(Value, frozen=True):
@@ -119,10 +119,10 @@ def read_files(environ: Mapping[str, str], cwd: Path) -> Files:
     contents, notes, project = {}, [], ""
     user = user_file(environ)
     for path in (user, *(folder / FILE for folder in project_folders(environ, cwd))):
-        found = read_trusted(path, LARGEST + 1)
-        notes += [f"{found.note}, or name it in LLMBX_CONFIG"] if found.note else []
-        if found.content is not None:
-            contents[str(path)] = found.content
+        file = read_trusted(path, LARGEST + 1)
+        notes += [f"{file.note}, or name it in LLMBX_CONFIG"] if file.note else []
+        if file.content is not None:
+            contents[str(path)] = file.content
             if path != user:
                 project = str(path)
                 break

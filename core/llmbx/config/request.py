@@ -77,27 +77,27 @@ STAGE_PATH_NOTE = (
 
 def from_environ(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
     """Read the recipes' variables: field -> (value, variable). Raises `UsageError` for an invalid value."""
-    found: dict[str, tuple[Any, str]] = {}
+    values: dict[str, tuple[Any, str]] = {}
     for field, (kind, names) in VARIABLES.items():
         for name in names:
             text = environ.get(name, "").strip()
             if text:
-                found[field] = (_read(kind, text, name), name)
+                values[field] = (_read(kind, text, name), name)
                 break
-    return found
+    return values
 
 
 def parse_pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
     """Parse `key=value` texts. Raises `UsageError` for a text without `=` and for a duplicate key."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise UsageError(f"{option} {pair!r}: expected KEY=VALUE")
-        if key.strip() in found:
-            raise UsageError(f"{option} {key.strip()}: set twice ({found[key.strip()]!r} and {value!r})")
-        found[key.strip()] = value
-    return found
+        if key.strip() in values:
+            raise UsageError(f"{option} {key.strip()}: set twice ({values[key.strip()]!r} and {value!r})")
+        values[key.strip()] = value
+    return values
 
 
 def _read(kind: type, text: str, name: str) -> Any:

@@ -41,8 +41,8 @@ def read_settings(pairs: Mapping[str, str], workload: Workload) -> dict[str, Sca
         elif key in workload.settings:
             typed[key] = _like(f"--set {raw}", text, workload.settings[key])
         else:
-            known = [*LETTERS, *BATCH, *SWITCHES, *SHAPE, *workload.settings]
-            raise UsageError(f"--set {raw}: unknown key for {workload.name}{did_you_mean(raw, known)}")
+            keys = [*LETTERS, *BATCH, *SWITCHES, *SHAPE, *workload.settings]
+            raise UsageError(f"--set {raw}: unknown key for {workload.name}{did_you_mean(raw, keys)}")
     return typed
 
 
@@ -51,13 +51,15 @@ def of_profile(values: Mapping[str, Any], workload: Workload, place: str) -> dic
 
     `place` is the table. Raises `UsageError` for an invalid value.
     """
-    found: dict[str, Scalar] = {}
+    settings: dict[str, Scalar] = {}
     for key, value in values.items():
         if setting := workload.settings.get(key):
             if not isinstance(value, bool | int | float | str):
                 raise UsageError(f"{place}.{key}: expected a value like {setting.default!r}, got {value!r}")
-            found[key] = _like(f"{place}.{key}", str(value).lower() if isinstance(value, bool) else str(value), setting)
-    return found
+            settings[key] = _like(
+                f"{place}.{key}", str(value).lower() if isinstance(value, bool) else str(value), setting
+            )
+    return settings
 
 
 def _switch(place: str, text: str) -> bool | int:

@@ -92,15 +92,15 @@ def _cluster(site: Site, name: str) -> Iterator[str]:
     yield f"[clusters.{name}.{site.plugin}]"
     proposed, comments = site.proposal.settings, site.proposal.comments
     for key in {**proposed, **comments}:
-        known = key in proposed
-        value = _value(proposed[key]) if known else '""'
-        yield f"{'' if known else '# '}{key} = {value}{_comment(comments.get(key))}"
+        is_proposed = key in proposed
+        value = _value(proposed[key]) if is_proposed else '""'
+        yield f"{'' if is_proposed else '# '}{key} = {value}{_comment(comments.get(key))}"
 
 
 def _runtime(site: Site) -> Iterator[str]:
     usable = [tool.name for tool in site.tools if tool.what == "runtime" and tool.problem is None]
-    known = _comment(f"default: chosen for each run among {', '.join(usable)}") if usable else ""
-    yield f"# runtime = {_text(usable[0] if usable else 'host')}{known}"
+    comment = _comment(f"default: chosen for each run among {', '.join(usable)}") if usable else ""
+    yield f"# runtime = {_text(usable[0] if usable else 'host')}{comment}"
 
 
 def _of_gpus(site: Site) -> str | None:

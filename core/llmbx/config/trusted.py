@@ -59,13 +59,13 @@ def _read(path: Path, most: int, linked: bool) -> bytes | None:
         return None
     try:
         try:
-            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            status = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
         except OSError:
             return None
-        if stat.S_ISLNK(found.st_mode) and not linked:
-            _check(path, found, os.fstat(folder))
+        if stat.S_ISLNK(status.st_mode) and not linked:
+            _check(path, status, os.fstat(folder))
             return _read(Path(os.path.realpath(path)), most, linked=True)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return None
         return _open(path, folder, most)
     finally:
@@ -76,14 +76,14 @@ def _open(path: Path, folder: int, most: int) -> bytes | None:
     try:
         file = os.open(path.name, _FILE, dir_fd=folder)
     except OSError as error:
-        found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-        _check(path, found, os.fstat(folder))
+        status = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        _check(path, status, os.fstat(folder))
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     with os.fdopen(file, "rb") as stream:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
             return None
-        _check(path, found, os.fstat(folder))
+        _check(path, status, os.fstat(folder))
         return stream.read(most)
 
 

@@ -120,18 +120,18 @@ def status(process: str, run_dir: Path, started: float) -> JobStatus:
     end = read_exit(run_dir)
     if end is not None:
         return end.status()
-    found = processes.look(process, run_dir)
-    if found.elsewhere:
-        return JobStatus(state="running", reason=f"runs on {found.elsewhere}", started=started)
-    if found.leader:
+    state = processes.look(process, run_dir)
+    if state.elsewhere:
+        return JobStatus(state="running", reason=f"runs on {state.elsewhere}", started=started)
+    if state.leader:
         return JobStatus(state="running", started=started)
     end = read_exit(run_dir)  # it may have been written since
     if end is not None:
         return end.status()
-    if found.others:
-        reason = f"its script was killed, but {len(found.others)} of its processes are still running"
+    if state.others:
+        reason = f"its script was killed, but {len(state.others)} of its processes are still running"
         return JobStatus(state="running", reason=reason, started=started)
-    return JobStatus(state="lost", reason=f"its script ended without writing exit.json{found.because}", started=started)
+    return JobStatus(state="lost", reason=f"its script ended without writing exit.json{state.because}", started=started)
 
 
 def stop(process: str, run_dir: Path) -> None:
@@ -140,16 +140,16 @@ def stop(process: str, run_dir: Path) -> None:
     Raises `InfraError` on another host and for processes of another user.
     """
     grace_s = stop_grace_s(os.environ)
-    found = _here(process, run_dir)
-    if first := found.supervisor or found.leader:
+    state = _here(process, run_dir)
+    if first := state.supervisor or state.leader:
         processes.send(first, signal.SIGTERM)
         processes.send(first, signal.SIGCONT)
     deadline = time.monotonic() + grace_s + SCRIPT_GRACE_S
-    while (found.supervisor or found.leader) and time.monotonic() < deadline:
+    while (state.supervisor or state.leader) and time.monotonic() < deadline:
         time.sleep(0.1)
-        found = processes.look(process, run_dir)
+        state = processes.look(process, run_dir)
     refused = None
-    for left in found.all:
+    for left in state.all:
         try:
             processes.send(left, signal.SIGKILL)
         except InfraError as error:
@@ -166,7 +166,7 @@ def dump_stacks(process: str, run_dir: Path) -> None:
 
 
 def _here(process: str, run_dir: Path) -> processes.Found:
-    found = processes.look(process, run_dir)
-    if found.elsewhere:
-        raise InfraError(f"job {process} runs on {found.elsewhere}: run this command there")
-    return found
+    state = processes.look(process, run_dir)
+    if state.elsewhere:
+        raise InfraError(f"job {process} runs on {state.elsewhere}: run this command there")
+    return state

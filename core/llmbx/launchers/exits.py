@@ -103,22 +103,22 @@ class Start(msgspec.Struct, frozen=True):
 
 def read_start(run_dir: Path, spec: RunSpec) -> Start | None:
     """Read the latest start line in the script's output; None if it has not started."""
-    found = read_starts(RunFolder(path=run_dir).file(batch_name(spec)))
-    return found[-1] if found else None
+    starts = read_starts(RunFolder(path=run_dir).file(batch_name(spec)))
+    return starts[-1] if starts else None
 
 
 def read_starts(output: RunFile) -> list[Start]:
     """Read every start line in a script's output, in order; several if the scheduler requeued the job."""
-    found: list[Start] = []
+    starts: list[Start] = []
     try:
         for line in output.lines():
             if match := _START.fullmatch(line):
                 time, job_id, host = (part.decode(errors="replace") for part in match.groups())
                 with contextlib.suppress(ValueError, OverflowError):
-                    found.append(Start(job_id=job_id, host=host, at=datetime.fromisoformat(time).timestamp()))
+                    starts.append(Start(job_id=job_id, host=host, at=datetime.fromisoformat(time).timestamp()))
     except OSError:
         return []
-    return found
+    return starts
 
 
 def forget_exit(run_dir: Path) -> None:

@@ -70,13 +70,13 @@ class LocalLauncher(Launcher):
 
     def find(self, runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
         """Return the jobs of these run folders, by the process id that each script printed when it started."""
-        found = {}
+        jobs = {}
         for run_dir, spec in runs.items():
             start = read_start(run_dir, spec)
             if start is not None and start.job_id.isdecimal() and len(start.job_id) <= PID_DIGITS:
                 identity = processes.recall(int(start.job_id), start.host, run_dir)
-                found[run_dir] = Job(launcher=self.name, job_id=identity, submitted=start.at)
-        return found
+                jobs[run_dir] = Job(launcher=self.name, job_id=identity, submitted=start.at)
+        return jobs
 
     def cancel(self, job: Job, run_dir: Path) -> None:
         """Make the script stop its ranks; kill what is left after a grace period. Raises `InfraError` elsewhere."""

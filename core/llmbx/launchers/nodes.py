@@ -67,28 +67,28 @@ def parse_node(text: str) -> Node:
 
 def parse_gpu(line: str) -> dict[str, Scalar]:
     """Parse one line of nvidia-smi's CSV output; values in brackets ([N/A], [Not Supported]) are omitted."""
-    found: dict[str, Scalar] = {}
+    facts: dict[str, Scalar] = {}
     for name, text in zip(FACTS, line.split(","), strict=False):
         value = text.strip()
         if name in ("gpu", "driver"):
             if value and not value.startswith("["):
-                found[name] = value
+                facts[name] = value
         elif _NUMBER.fullmatch(value):
-            found[name] = float(value) if "." in value else int(value)
-    return found
+            facts[name] = float(value) if "." in value else int(value)
+    return facts
 
 
 def shared_facts(nodes: Sequence[Node]) -> dict[str, Scalar]:
     """Combine the facts of a run's nodes: one value if all agree, else each value with its number of nodes or GPUs."""
-    found: dict[str, Scalar] = {}
+    facts: dict[str, Scalar] = {}
     for name, member in (("system", "kernel"), ("cpu", "cpu"), ("cores", "cores"), ("numa_binding", "numa")):
-        found[name] = _joined([getattr(node, member) for node in nodes], "nodes")
+        facts[name] = _joined([getattr(node, member) for node in nodes], "nodes")
     gpus = [gpu for node in nodes for gpu in node.gpus]
     for name in FACTS:
-        found[name] = _joined([gpu.get(name) for gpu in gpus], "GPUs")
+        facts[name] = _joined([gpu.get(name) for gpu in gpus], "GPUs")
     counts = [len(node.gpus) for node in nodes if node.gpus]
-    found["gpus_seen"] = sum(counts) if counts else None
-    return {name: value for name, value in found.items() if value is not None}
+    facts["gpus_seen"] = sum(counts) if counts else None
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def names(nodes: Sequence[Node]) -> tuple[str, ...]:
@@ -97,8 +97,8 @@ def names(nodes: Sequence[Node]) -> tuple[str, ...]:
 
 
 def _joined(values: Sequence[Scalar], what: str) -> Scalar:
-    known = [value for value in values if value is not None]
-    if not known or len(set(known)) == 1:
-        return known[0] if known else None
-    counts = {value: known.count(value) for value in sorted(set(known), key=str)}
+    present = [value for value in values if value is not None]
+    if not present or len(set(present)) == 1:
+        return present[0] if present else None
+    counts = {value: present.count(value) for value in sorted(set(present), key=str)}
     return ", ".join(f"{value} ({plural(n, what)})" for value, n in counts.items())

@@ -105,10 +105,10 @@ def search(run_dir: Path, script: str) -> str | None:
     place = _place(run_dir)
     if place and place.host != platform.node():
         return ENDED
-    wanted = os.fsencode(run_dir / script)
+    path = os.fsencode(run_dir / script)
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, InfraError):
-            if entry.name.isdigit() and (entry / "cmdline").read_bytes().split(b"\0")[1:2] == [wanted]:
+            if entry.name.isdigit() and (entry / "cmdline").read_bytes().split(b"\0")[1:2] == [path]:
                 return identify(int(entry.name), run_dir)
     return None
 
@@ -167,8 +167,8 @@ def _supervisor(parent: int) -> str | None:
 
 def _below(supervisor: Process | None, leader: int) -> tuple[Process, ...]:
     """Return what the supervisor must end, without the script."""
-    found = descendants(supervisor.pid) if supervisor else []
-    return tuple(process for process in found if process.pid != leader and not outlives(process))
+    below = descendants(supervisor.pid) if supervisor else []
+    return tuple(process for process in below if process.pid != leader and not outlives(process))
 
 
 def _reap(pid: int) -> None:

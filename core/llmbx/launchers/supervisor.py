@@ -92,12 +92,12 @@ def descendants(ancestor: int) -> list[Process]:
     children: dict[int, list[Process]] = {}
     for process in living():
         children.setdefault(process.parent, []).append(process)
-    found, queue = [], [ancestor]
+    processes, queue = [], [ancestor]
     while queue:
         below = children.pop(queue.pop(), [])
-        found += below
+        processes += below
         queue += [process.pid for process in below]
-    return found
+    return processes
 
 
 def outlives(process: Process) -> bool:

@@ -93,10 +93,10 @@ def _printed_tokens(measured: Sequence[Step]) -> float | None:
 
 def _over_steps(values: Iterable[tuple[float | None, float]]) -> float | None:
     """The mean of values, each with its weight, without those that are None."""
-    known = [(value, weight) for value, weight in values if value is not None]
-    if len({weight for _, weight in known}) <= 1:
-        return stats.mean(value for value, _ in known)
-    return math.fsum(value * weight for value, weight in known) / math.fsum(weight for _, weight in known)
+    pairs = [(value, weight) for value, weight in values if value is not None]
+    if len({weight for _, weight in pairs}) <= 1:
+        return stats.mean(value for value, _ in pairs)
+    return math.fsum(value * weight for value, weight in pairs) / math.fsum(weight for _, weight in pairs)
 
 
 def on_machine(figures: Figures, gpus: int | None, peak: Peak | None) -> Figures:
@@ -109,12 +109,12 @@ def on_machine(figures: Figures, gpus: int | None, peak: Peak | None) -> Figures
         each = whole / gpus if each is None and whole is not None else each
         whole = each * gpus if whole is None and each is not None else whole
     value = formulas.mfu(tflops, peak.tflops) if tflops is not None and peak is not None else None
-    known = Mfu(value=value, peak_tflops=peak.tflops, peak_name=peak.name) if peak is not None else figures.mfu
+    mfu = Mfu(value=value, peak_tflops=peak.tflops, peak_name=peak.name) if peak is not None else figures.mfu
     placed: Figures = figures.replace(
         tokens_per_s=whole,
         tokens_per_s_per_gpu=each,
         days_per_1t_tokens=formulas.days_per_1t_tokens(whole) if whole else None,
-        mfu=known,
+        mfu=mfu,
     )
     return placed
 
@@ -201,5 +201,5 @@ def _loss(steps: Sequence[Step]) -> Loss:
 
 
 def _memory(steps: Sequence[Step]) -> float | None:
-    known = [step.peak_memory_bytes for step in steps if step.peak_memory_bytes is not None]
-    return max(known) / 1e9 if known else None
+    peaks = [step.peak_memory_bytes for step in steps if step.peak_memory_bytes is not None]
+    return max(peaks) / 1e9 if peaks else None

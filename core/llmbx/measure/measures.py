@@ -34,8 +34,8 @@ def _facts(measure: Measure, measured: Sequence[Step]) -> MeasureFacts:
 def declared_in(facts: Mapping[str, MeasureFacts]) -> tuple[Measure, ...]:
     """The measures of a result as they were declared, as far as its statistics depend on it."""
     return tuple(
-        Measure(name=name, unit=known.unit, kind=known.kind, better=known.better, help=known.help)
-        for name, known in facts.items()
+        Measure(name=name, unit=fact.unit, kind=fact.kind, better=fact.better, help=fact.help)
+        for name, fact in facts.items()
     )
 
 
@@ -59,16 +59,16 @@ def rate_values(pairs: Sequence[tuple[float, float]]) -> list[float]:
     The linearization of a ratio: the rate plus the step's own excess, count - rate x time, divided by the mean time
     (Cochran, Sampling Techniques, 6.3). Intervals for means apply to these values.
     """
-    found = rate(pairs)
-    if found is None:
+    mean = rate(pairs)
+    if mean is None:
         return []
     usual = math.fsum(time for time, _ in pairs) / len(pairs)
-    return [found + (value - found * time) / usual for time, value in pairs]
+    return [mean + (value - mean * time) / usual for time, value in pairs]
 
 
 def gaps(facts: Mapping[str, MeasureFacts], measured: int) -> Iterator[str]:
     """Warnings about measures that some of the measured steps lack."""
-    for name, known in facts.items():
-        if known.steps < measured:
-            which = "none" if not known.steps else f"only {known.steps}"
-            yield f"{which} of the {measured} measured steps {'have' if known.steps != 1 else 'has'} the measure {name}"
+    for name, fact in facts.items():
+        if fact.steps < measured:
+            which = "none" if not fact.steps else f"only {fact.steps}"
+            yield f"{which} of the {measured} measured steps {'have' if fact.steps != 1 else 'has'} the measure {name}"

@@ -13,8 +13,8 @@ def mean(values: Iterable[float | None]) -> float | None:
     from statistics import fmean
 
     every = list(values)
-    known = [value for value in every if value is not None]
-    return _defined(fmean, known) if len(known) == len(every) else None
+    numbers = [value for value in every if value is not None]
+    return _defined(fmean, numbers) if len(numbers) == len(every) else None
 
 
 def sample_std(values: Sequence[float]) -> float | None:

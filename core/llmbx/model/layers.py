@@ -58,11 +58,9 @@ class Term(Value, frozen=True):
         width = head_width or hidden // heads
         weights = hidden * width * (2 * heads + 2 * (groups or heads))
         pairs = _pairs(tokens, window, chunk)
-        found = _term("attention", name, tokens * 2 * weights, 4 * heads * width, pairs, weights, layers)
+        term = _term("attention", name, tokens * 2 * weights, 4 * heads * width, pairs, weights, layers)
         outside = tokens**2 - pairs[0]
-        return (
-            found.replace(all_pairs=found.full + TRAINING * layers * 4 * heads * width * outside) if outside else found
-        )
+        return term.replace(all_pairs=term.full + TRAINING * layers * 4 * heads * width * outside) if outside else term
 
     @staticmethod
     def latent_attention(
@@ -104,8 +102,8 @@ class Term(Value, frozen=True):
             matrices * hidden * width,
         )
         used = router + shared + active * expert
-        found = _term("moe", name, tokens * 2 * used, 0, (0, 0), router + shared + experts * expert, layers)
-        return found.replace(active=float(layers * used))
+        term = _term("moe", name, tokens * 2 * used, 0, (0, 0), router + shared + experts * expert, layers)
+        return term.replace(active=float(layers * used))
 
     @staticmethod
     def mamba2(

@@ -26,11 +26,11 @@ def terms(model: ModelShape, tokens: int) -> tuple[Term, ...]:
 
     A layer for multi-token prediction that is applied several times has its parameters once.
     """
-    found = _terms(model, tokens)
+    parts = _terms(model, tokens)
     if not model.mtp_repeated or (model.mtp_layers or 0) < 2:
-        return found
+        return parts
     once = _terms(model.replace(mtp_layers=1), tokens)
-    return tuple(term.replace(parameters=first.parameters) for term, first in zip(found, once, strict=True))
+    return tuple(term.replace(parameters=first.parameters) for term, first in zip(parts, once, strict=True))
 
 
 def _terms(model: ModelShape, tokens: int) -> tuple[Term, ...]:
@@ -40,9 +40,9 @@ def _terms(model: ModelShape, tokens: int) -> tuple[Term, ...]:
     one, and the output layer once more.
     """
     hidden, extra, gated = model.hidden_size, model.mtp_layers or 0, model.gated is not False
-    found = list(_attention(model, tokens))
+    parts = list(_attention(model, tokens))
     if model.ssm_layers:
-        found.append(
+        parts.append(
             Term.mamba2(
                 tokens, hidden, model.ssm_state or 128, heads=model.ssm_heads or 1,
                 head_width=model.ssm_head_width or 64, groups=model.ssm_groups or 1, layers=model.ssm_layers,
@@ -52,15 +52,15 @@ def _terms(model: ModelShape, tokens: int) -> tuple[Term, ...]:
     if not model.experts:
         dense += extra
     if dense:
-        found.append(Term.mlp(tokens, hidden, model.ffn_hidden_size, gated=gated, layers=dense))
+        parts.append(Term.mlp(tokens, hidden, model.ffn_hidden_size, gated=gated, layers=dense))
     if moe:
-        found.extend(_experts(model, tokens, moe + extra))
-    found.append(Term.embedding(hidden, model.vocab_size))
-    found.append(Term.logits(tokens, hidden, model.vocab_size, tied=bool(model.tied)))
+        parts.extend(_experts(model, tokens, moe + extra))
+    parts.append(Term.embedding(hidden, model.vocab_size))
+    parts.append(Term.logits(tokens, hidden, model.vocab_size, tied=bool(model.tied)))
     if extra:
-        found.append(Term.logits(tokens * extra, hidden, model.vocab_size, tied=True, name="mtp logits"))
-        found.append(Term.mlp(tokens, 2 * hidden, hidden // 2, gated=False, layers=extra, name="mtp projection"))
-    return tuple(found)
+        parts.append(Term.logits(tokens * extra, hidden, model.vocab_size, tied=True, name="mtp logits"))
+        parts.append(Term.mlp(tokens, 2 * hidden, hidden // 2, gated=False, layers=extra, name="mtp projection"))
+    return tuple(parts)
 
 
 def feed_forward_layers(model: ModelShape) -> tuple[int, int]:

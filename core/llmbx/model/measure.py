@@ -72,7 +72,7 @@ class SourceRecord(Value, frozen=True):
 
     def number(self, name: str) -> float | None:
         """The value of this name if it is a finite number; None if it is missing, text, a boolean, nan or infinite."""
-        found = self.values.get(name)
-        if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) < 1e300:
+        value = self.values.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
             return None
-        return float(found)
+        return float(value)

@@ -88,12 +88,14 @@ def _field(kind: type[Value], name: str, hint: Any) -> Field:
     parts = [part for part in members if part is not type(None)]
     bare = typing.get_args(parts[0])[0] if typing.get_origin(parts[0]) is typing.Annotated else parts[0]
     choices = typing.get_args(bare) if typing.get_origin(bare) is typing.Literal else ()
-    found = str if choices and all(isinstance(one, str) for one in choices) else typing.get_origin(bare) or bare
-    if found not in (bool, int, float, str, dict):
+    python_type = (
+        str if choices and all(isinstance(choice, str) for choice in choices) else typing.get_origin(bare) or bare
+    )
+    if python_type not in (bool, int, float, str, dict):
         raise TypeError(f"{kind.__name__}.{name}: expected a bool, int, float, str, Literal or dict, not {plain}")
     prefix = f"{kind.plugin}-" if issubclass(kind, Settings) else ""
     default = f"--{prefix}{name}".replace("_", "-")
     spelling = default if option.name is None else option.name
     return Field(
-        name=name, kind=found, option=option, spelling=spelling, choices=choices, optional=type(None) in members
+        name=name, kind=python_type, option=option, spelling=spelling, choices=choices, optional=type(None) in members
     )  # fmt: skip

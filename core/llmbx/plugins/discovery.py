@@ -52,10 +52,10 @@ def discover(manager: pluggy.PluginManager) -> list[PluginInfo]:
 
     Of several plugins with the same name, only the first is registered.
     """
-    found: list[PluginInfo] = []
+    infos: list[PluginInfo] = []
     for point in own_first(entry_points(GROUP)):
-        found.append(_register(manager, point, found))
-    return found
+        infos.append(_register(manager, point, infos))
+    return infos
 
 
 def own_first(points: Iterable[importlib.metadata.EntryPoint]) -> list[importlib.metadata.EntryPoint]:
@@ -72,10 +72,10 @@ def owner(point: importlib.metadata.EntryPoint) -> str:
 def _facts(dist: importlib.metadata.Distribution) -> tuple[str, str]:
     """Return name and version of a distribution. Reads only the header, as parsing all metadata takes milliseconds."""
     head = (dist.read_text("METADATA") or "").partition("\n\n")[0]
-    found = dict(re.findall(r"^(Name|Version): (.+)$", head, re.MULTILINE))
-    if len(found) < 2:
+    headers = dict(re.findall(r"^(Name|Version): (.+)$", head, re.MULTILINE))
+    if len(headers) < 2:
         return dist.metadata["Name"], dist.version
-    return found["Name"].strip(), found["Version"].strip()
+    return headers["Name"].strip(), headers["Version"].strip()
 
 
 def _register(
@@ -104,13 +104,13 @@ def _register(
 
 def _check_version(plugin: Any) -> None:
     """Raise `PluginError` if the plugin was made for an incompatible version of `llmbx.api`."""
-    wanted = getattr(plugin, "LLMBX_API", hookspecs.VERSION)
-    if not (isinstance(wanted, tuple) and len(wanted) == 2 and all(isinstance(part, int) for part in wanted)):
-        raise PluginError(f"LLMBX_API is {wanted!r}, expected (major, minor) as in LLMBX_API = {hookspecs.VERSION}")
-    made_for, here = ".".join(map(str, wanted)), ".".join(map(str, hookspecs.VERSION))
-    if wanted[0] < hookspecs.VERSION[0]:
+    version = getattr(plugin, "LLMBX_API", hookspecs.VERSION)
+    if not (isinstance(version, tuple) and len(version) == 2 and all(isinstance(part, int) for part in version)):
+        raise PluginError(f"LLMBX_API is {version!r}, expected (major, minor) as in LLMBX_API = {hookspecs.VERSION}")
+    made_for, here = ".".join(map(str, version)), ".".join(map(str, hookspecs.VERSION))
+    if version[0] < hookspecs.VERSION[0]:
         raise PluginError(f"it requires llmbx.api {made_for}, but this is {here}: update the plugin")
-    if wanted > hookspecs.VERSION:
+    if version > hookspecs.VERSION:
         raise PluginError(f"it requires llmbx.api {made_for}, but this is {here}: update llmbx")
 
 
@@ -139,5 +139,13 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
 
 def _required(function: Any) -> list[str]:
     """The arguments that a call must give; those with a default are left out, as pluggy does."""
-    needed = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
-    return [one.name for one in needed if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    needed = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+    ]
+    return [
+        parameter.name
+        for parameter in needed
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]

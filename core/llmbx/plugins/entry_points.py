@@ -17,10 +17,10 @@ def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
 
     A project folder whose package is installed too is one plugin, not two.
     """
-    found = installed(group)
-    known = {(point.name, point.value) for point in found}
+    packaged = installed(group)
+    taken = {(point.name, point.value) for point in packaged}
     local = [point for path in local_sources.paths(os.environ) for point in _local(str(path)) if point.group == group]
-    return [*found, *(point for point in local if (point.name, point.value) not in known)]
+    return [*packaged, *(point for point in local if (point.name, point.value) not in taken)]
 
 
 def installed(group: str) -> list[importlib.metadata.EntryPoint]:

@@ -139,13 +139,13 @@ def guard_test(check: Check, plugin: str) -> Callable[[Evidence], Answer]:
     test = guarded(check.test, owner, name, seconds=NEVER if check.reads_files else limit_s())
 
     def answer(evidence: Evidence) -> Answer:
-        found: Answer = test(evidence)
-        if found is None or isinstance(found, NotPossible) or (isinstance(found, str) and found):
-            return found
-        if not isinstance(found, list | tuple):
-            kind = describe_type(found)
+        result: Answer = test(evidence)
+        if result is None or isinstance(result, NotPossible) or (isinstance(result, str) and result):
+            return result
+        if not isinstance(result, list | tuple):
+            kind = describe_type(result)
             raise PluginError(f"{owner}: {name} returned {kind}, expected a line, findings, NotPossible or None")
-        findings: list[Finding] = validate_answer(f"{owner}: {name}", Returns(True, Finding), found)
+        findings: list[Finding] = validate_answer(f"{owner}: {name}", Returns(True, Finding), result)
         return findings
 
     return answer

@@ -59,12 +59,12 @@ def limit_s(environ: Mapping[str, str] = os.environ) -> float:
     """Seconds that a hook may take; infinite if the variable is 0. Raises `UsageError` for an invalid value."""
     text = environ.get(VARIABLE, "").strip()
     try:
-        found = float(text or DEFAULT_S)
+        seconds = float(text or DEFAULT_S)
     except ValueError:
-        found = -1.0
-    if not 0 <= found < 1e9:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
         raise UsageError(f"{VARIABLE}={text!r}: expected a number of seconds, or 0 for no limit")
-    return found or NEVER
+    return seconds or NEVER
 
 
 def notice_s() -> float:

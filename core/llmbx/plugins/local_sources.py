@@ -72,9 +72,11 @@ def from_arguments(arguments: Sequence[str], environ: Mapping[str, str]) -> str 
     The options of a plugin exist only when it is loaded, so these paths are read before the command line is.
     """
     pairs = zip(arguments, [*arguments[1:], ""], strict=False)
-    given = [one.partition("=")[2] or after for one, after in pairs if one.partition("=")[0] == "--plugin"]
-    found = [full_path(text) for text in given if is_path(text)]
-    return os.pathsep.join(dict.fromkeys([*found, *_named(environ)])) if found else None
+    values = [
+        argument.partition("=")[2] or after for argument, after in pairs if argument.partition("=")[0] == "--plugin"
+    ]
+    sources = [full_path(text) for text in values if is_path(text)]
+    return os.pathsep.join(dict.fromkeys([*sources, *_named(environ)])) if sources else None
 
 
 def full_path(path: Path | str) -> str:
@@ -96,12 +98,12 @@ def enabled(environ: Mapping[str, str]) -> list[str]:
     from ..config.trusted import read_trusted
 
     try:
-        found = read_trusted(enabled_file(environ), LARGEST)
-        lines = (found.content or b"").decode().splitlines()
+        file = read_trusted(enabled_file(environ), LARGEST)
+        lines = (file.content or b"").decode().splitlines()
     except (RuntimeError, UnicodeDecodeError):  # no home folder
         return []
-    if found.note:
-        print(f"llmbx: note: {found.note}", file=sys.stderr)
+    if file.note:
+        print(f"llmbx: note: {file.note}", file=sys.stderr)
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
@@ -146,15 +148,15 @@ def _of_project(folder: Path) -> Iterator[LocalPoint]:
         raise UsageError(f"{folder}: no pyproject.toml in this folder")
     project = parse_toml(file).get("project", {})
     groups = project.get("entry-points", {}) if isinstance(project, dict) else {}
-    found = {
+    tables = {
         group: groups[group] for group in GROUPS if isinstance(groups, dict) and isinstance(groups.get(group), dict)
     }
-    if not any(found.values()):
+    if not any(tables.values()):
         raise UsageError(f'{file}: expected a table [project.entry-points.llmbx] with NAME = "MODULE"')
     source = str(folder / "src" if (folder / "src").is_dir() else folder)
     if source not in sys.path:
         sys.path.append(source)
-    for group, members in found.items():
+    for group, members in tables.items():
         for name, value in members.items():
             valid = LocalPoint.pattern.match(str(value)) is not None
             text = str(value) if valid else f"{file}: {invalid(name, value)}"

@@ -67,17 +67,17 @@ class Framework:
 
     def check_spec(self, spec: RunSpec) -> list[Finding]:
         """Return the framework's own findings (see `hookspecs.check_spec`)."""
-        return [f for found in self.plugins.ask(self.name, "check_spec", spec=spec) or [] for f in found]
+        return [f for answer in self.plugins.ask(self.name, "check_spec", spec=spec) or [] for f in answer]
 
     def check_profilers(self, spec: RunSpec) -> list[Finding]:
         """Return the findings of the run's profilers. Raises `UsageError` for an unknown profiler."""
-        found = []
+        findings = []
         for name in spec.profilers:
             self.plugins.profiler(name)
-            found += [f for answer in self.plugins.ask(name, "check_spec", spec=spec) or [] for f in answer]
+            findings += [f for answer in self.plugins.ask(name, "check_spec", spec=spec) or [] for f in answer]
             if obstacle := self.plugins.obstacle(name, spec):
-                found.append(Finding(rule="profiler", problem=obstacle.problem, fix=obstacle.fix))
-        return found
+                findings.append(Finding(rule="profiler", problem=obstacle.problem, fix=obstacle.fix))
+        return findings
 
     def prepare_image(self, spec: RunSpec) -> ImageRequest:
         """Return the image or environment that the run needs (see `hookspecs.prepare_image`)."""
@@ -107,15 +107,15 @@ class Framework:
 
     def expect_configuration(self, spec: RunSpec, run_dir: Path | None = None) -> ExpectedConfiguration | None:
         """Return upstream's final configuration, or None (see `hookspecs.expect_configuration`)."""
-        found: ExpectedConfiguration | None = self.plugins.ask(
+        expected: ExpectedConfiguration | None = self.plugins.ask(
             self.name, "expect_configuration", spec=spec, run_dir=run_dir
         )
-        return found
+        return expected
 
     def configuration_program(self, spec: RunSpec) -> ConfigurationProgram | None:
         """Return the program that builds the final configuration (see `hookspecs.configuration_program`)."""
-        found: ConfigurationProgram | None = self.plugins.ask(self.name, "configuration_program", spec=spec)
-        return found
+        program: ConfigurationProgram | None = self.plugins.ask(self.name, "configuration_program", spec=spec)
+        return program
 
     def _call(self, hook: str, kind: type, **arguments: Any) -> Any:
         answer = self.plugins.ask(self.name, hook, **arguments)
@@ -126,11 +126,13 @@ class Framework:
 
 def _like(name: str, workloads: Sequence[Workload]) -> str:
     """The workloads that begin with `name`, else the one that is nearest to it, else all."""
-    begun = sorted(one.name for one in workloads if name and one.name.startswith(name.lower()))
+    begun = sorted(workload.name for workload in workloads if name and workload.name.startswith(name.lower()))
     if begun:
         return f" (did you mean {either(map(repr, begun))}?)"
-    hint = did_you_mean(name, [n for one in workloads for n in (one.name, *one.aliases)])
-    return hint if hint.startswith(" (did") else f" (known: {', '.join(sorted(one.name for one in workloads))})"
+    hint = did_you_mean(name, [n for workload in workloads for n in (workload.name, *workload.aliases)])
+    return (
+        hint if hint.startswith(" (did") else f" (known: {', '.join(sorted(workload.name for workload in workloads))})"
+    )
 
 
 class Plugins:
@@ -217,20 +219,20 @@ class Plugins:
         for info in self.broken:
             if info.name in names and info.distribution == full:
                 raise UsageError(f"--plugin {path}: {info.error}")
-        found = [name for name in self.frameworks() if name in names]
-        return found[0] if len(found) == 1 else None
+        frameworks = [name for name in self.frameworks() if name in names]
+        return frameworks[0] if len(frameworks) == 1 else None
 
     @functools.cached_property
     def workloads(self) -> list[Workload]:
         """Every workload of every plugin, with its plugin's name."""
         all_: list[Workload] = []
-        for plugin, found in self.gather("register_workloads"):
-            twice = duplicate(name for workload in found for name in {workload.name, *workload.aliases})
+        for plugin, workloads in self.gather("register_workloads"):
+            twice = duplicate(name for workload in workloads for name in {workload.name, *workload.aliases})
             if twice is not None:
                 self.disable(plugin, f"plugin '{plugin}' has two workloads named '{twice}'")
                 continue
             try:
-                all_ += self._with_settings(plugin, found)
+                all_ += self._with_settings(plugin, workloads)
             except LlmbxError as error:
                 self.disable(plugin, str(error))
         return all_
@@ -241,38 +243,40 @@ class Plugins:
         named = [workload.replace(plugin=plugin) for workload in found]
         if kind is None:
             return named
-        return [with_declared(one, kind, f"plugin '{plugin}': workload '{one.name}'") for one in named]
+        return [with_declared(workload, kind, f"plugin '{plugin}': workload '{workload.name}'") for workload in named]
 
     @functools.cached_property
     def set_keys(self) -> dict[str, set[str]]:
         """The keys of `--set` that the workloads of each framework declare."""
-        found: dict[str, set[str]] = {}
+        keys: dict[str, set[str]] = {}
         for workload in self.workloads:
-            found.setdefault(workload.plugin, set()).update(workload.settings)
-        return found
+            keys.setdefault(workload.plugin, set()).update(workload.settings)
+        return keys
 
     def workload(self, name: str, plugin: str | None = None) -> Workload:
         """Return the workload of that name or alias. Raises `UsageError` if no plugin or several plugins have it."""
         if plugin is not None:
             self.framework(plugin)
         candidates = [w for w in self.workloads if plugin in (None, w.plugin)]
-        found = [w for w in candidates if name == w.name or name in w.aliases]
-        owners = sorted({w.plugin for w in found})
+        matches = [w for w in candidates if name == w.name or name in w.aliases]
+        owners = sorted({w.plugin for w in matches})
         if len(owners) > 1:
             claimed = f"workload '{name}' is claimed by the plugins {' and '.join(owners)}"
             raise UsageError(f"{claimed}; choose one with --plugin {owners[0]}")
-        if not found:
+        if not matches:
             where = f" in plugin '{plugin}'" if plugin else ""
             if plugin is None and name in self.frameworks():
                 own = sorted(w.name for w in candidates if w.plugin == name)
                 raise UsageError(f"'{name}' is a plugin: add one of its workloads ({', '.join(own)})")
             raise UsageError(f"no workload named '{name}'{where}{_like(name, candidates)}")
-        return found[0]
+        return matches[0]
 
     def log_formats(self) -> list[LogFormat]:
         """Return every log format of every plugin."""
         return [
-            guard_format(f, f"plugin '{name}'") for name, found in self.gather("parse_log", spec=None) for f in found
+            guard_format(f, f"plugin '{name}'")
+            for name, formats in self.gather("parse_log", spec=None)
+            for f in formats
         ]
 
     def runtimes(self) -> dict[str, Runtime]:
@@ -290,16 +294,16 @@ class Plugins:
     @functools.cached_property
     def settings(self) -> dict[str, type[Settings]]:
         """The settings classes by plugin."""
-        found: dict[str, type[Settings]] = {}
+        kinds: dict[str, type[Settings]] = {}
         for name, _ in self.manager.list_name_plugin():
             try:
                 kind = self._settings_class(name)
                 if kind is not None:
-                    check_settings(name, kind, found)
-                    found[name] = kind
+                    check_settings(name, kind, kinds)
+                    kinds[name] = kind
             except LlmbxError as error:
                 self.disable(name, str(error))
-        return found
+        return kinds
 
     def _settings_class(self, name: str) -> type[Settings] | None:
         """The settings class of a plugin, or None. Raises `LlmbxError` if the hook fails or returns another's class."""
@@ -316,7 +320,7 @@ class Plugins:
 
     def _tools(self, hook: str, kind: type) -> dict[str, Any]:
         """Return the tools that the plugins register, guarded, by name. A plugin that reuses a name is disabled."""
-        found: dict[str, Any] = {}
+        tools: dict[str, Any] = {}
         owners: dict[str, str] = {}
         for plugin, items in self.gather(hook):
             names = [item.name for item in items]
@@ -326,9 +330,9 @@ class Plugins:
                 what = kind.__name__.lower()
                 self.disable(plugin, f"plugin '{plugin}': the {what} '{taken}' is already registered by {owner}")
                 continue
-            found |= {item.name: guard_tool(item, plugin, kind) for item in items}
+            tools |= {item.name: guard_tool(item, plugin, kind) for item in items}
             owners |= dict.fromkeys(names, plugin)
-        return found
+        return tools
 
     def runtime(self, name: str) -> Runtime:
         """Return the runtime of that name. Raises `UsageError` with a suggestion if there is none."""
@@ -350,8 +354,8 @@ class Plugins:
 
     def obstacle(self, profiler: str, spec: RunSpec) -> Obstacle | None:
         """Return what keeps a profiler from recording the run here, or None (see `hookspecs.profiler_obstacle`)."""
-        found: Obstacle | None = self.ask(profiler, "profiler_obstacle", spec=spec)
-        return found
+        obstacle: Obstacle | None = self.ask(profiler, "profiler_obstacle", spec=spec)
+        return obstacle
 
     @functools.cached_property
     def judge(self) -> Judge:
@@ -407,8 +411,8 @@ class Plugins:
 
     def find_runs(self, install: Install, text: str) -> RunGroup | None:
         """Return the runs that `text` names for a plugin (for example a sweep's id); None if no plugin knows it."""
-        found: RunGroup | None = self._first("find_runs", install=install, text=text)
-        return found
+        runs: RunGroup | None = self._first("find_runs", install=install, text=text)
+        return runs
 
     def predict_run(self, spec: RunSpec, install: Install) -> Expected | None:
         """Return what a plugin predicts for a run, in pluggy's order; a known time before none.
@@ -417,10 +421,10 @@ class Plugins:
         """
         unknown: Expected | None = None
         for name in hooks.implementers(self.manager, "predict_run", newest_first=True):
-            found: Expected | None = self.ask(name, "predict_run", spec=spec, install=install)
-            if found is not None and found.step_time_s.value is not None:
-                return found
-            unknown = unknown or found
+            expected: Expected | None = self.ask(name, "predict_run", spec=spec, install=install)
+            if expected is not None and expected.step_time_s.value is not None:
+                return expected
+            unknown = unknown or expected
         return unknown
 
     def _first(self, hook: str, **arguments: Any) -> Any:
@@ -433,14 +437,14 @@ class Plugins:
 
     def report_sections(self, spec: RunSpec, run_dir: Path) -> list[Section]:
         """Return the profilers' report sections of a run; a profiler that fails has one section with its error."""
-        found: list[Section] = []
+        sections: list[Section] = []
         for name in spec.profilers:
             try:
                 answers = self.ask(name, "report_sections", spec=spec, run_dir=run_dir)
-                found += [section for answer in answers for section in answer]
+                sections += [section for answer in answers for section in answer]
             except LlmbxError as error:
-                found.append(Section(name=name, title=name, warnings=(str(error),)))
-        return found
+                sections.append(Section(name=name, title=name, warnings=(str(error),)))
+        return sections
 
     def _choose(self, what: str, name: str, known: dict[str, T]) -> T:
         if name not in known:

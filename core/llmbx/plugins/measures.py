@@ -81,9 +81,9 @@ class MeasureFaults:
         kept: dict[str, float] = {}
         for name, value in step.measures.items():
             measure = self._declared.get(name)
-            known = sensible_measure(measure, value) if measure is not None else None
-            if known is not None:
-                kept[name] = known
+            valid = sensible_measure(measure, value) if measure is not None else None
+            if valid is not None:
+                kept[name] = valid
             elif name in self._first or len(self._first) < MOST:
                 self._first.setdefault(name, self._describe(name, measure, step.number, value))
                 self._counts[name] += 1

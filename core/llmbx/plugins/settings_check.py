@@ -42,9 +42,11 @@ def check_settings(name: str, kind: type[Settings], others: Mapping[str, type[Se
 def _problems(name: str, kind: type[Settings], others: Mapping[str, type[Settings]]) -> Iterator[str]:
     if name in KEYS:
         yield f"its table in a cluster profile has the name of llmbx's own key '{name}': rename the plugin"
-    options = {one: owner for owner, other in others.items() for field in fields(other) for one in spellings(field)}
-    variables = {one: owner for owner, other in others.items() for field in fields(other)
-                 for one in field.option.variables}  # fmt: skip
+    options = {
+        spelling: owner for owner, other in others.items() for field in fields(other) for spelling in spellings(field)
+    }
+    variables = {spelling: owner for owner, other in others.items() for field in fields(other)
+                 for spelling in field.option.variables}  # fmt: skip
     for field in fields(kind):
         if field.name in KEYS:
             yield f"the setting '{field.name}' has the name of llmbx's own key of a cluster profile: rename it"
@@ -60,8 +62,10 @@ def _problems(name: str, kind: type[Settings], others: Mapping[str, type[Setting
                 yield f"the variable {variable} (setting '{field.name}') belongs to llmbx itself: choose another name"
             if variable in variables:
                 yield f"the variable {variable} already belongs to plugin '{variables[variable]}'"
-    counts = collections.Counter(one for field in fields(kind) for one in (*spellings(field), *field.option.variables))
-    twice = next((one for one, count in counts.items() if count > 1), None)
+    counts = collections.Counter(
+        spelling for field in fields(kind) for spelling in (*spellings(field), *field.option.variables)
+    )
+    twice = next((spelling for spelling, count in counts.items() if count > 1), None)
     if twice is not None:
         yield f"two of its settings have {twice}"
 

@@ -74,7 +74,7 @@ def note(
         job_id=job.job_id,
         steps=tuple((number, at) for number, at, _ in found),
         widths=tuple(round(width, 3) for *_, width in found),
-        reads={name: tuple(_thinned(known, most)) for name, known in reads.items()},
+        reads={name: tuple(_thinned(times, most)) for name, times in reads.items()},
         clock_set=tuple(clock_set),
     )
     with suppress(InfraError):
@@ -83,16 +83,16 @@ def note(
 
 def of(run: Run) -> tuple[Arrival, ...]:
     """The arrivals of the run's current job; empty if nobody followed it."""
-    job, found = run.record.job, _read(run.files)
-    if job is None or found is None or found.job_id != job.job_id:
+    job, arrivals = run.record.job, _read(run.files)
+    if job is None or arrivals is None or arrivals.job_id != job.job_id:
         return ()
-    return tuple((number, at, width) for (number, at), width in zip(found.steps, found.widths, strict=False))
+    return tuple((number, at, width) for (number, at), width in zip(arrivals.steps, arrivals.widths, strict=False))
 
 
 def reads_of(run: Run) -> dict[str, tuple[Read, ...]]:
     """When the text files of the run's current job were read while they grew, by name; empty if nobody followed it."""
-    job, found = run.record.job, _read(run.files)
-    return found.reads if job is not None and found is not None and found.job_id == job.job_id else {}
+    job, arrivals = run.record.job, _read(run.files)
+    return arrivals.reads if job is not None and arrivals is not None and arrivals.job_id == job.job_id else {}
 
 
 def add_read(known: list[Read], end: int, at: float | None) -> None:

@@ -31,8 +31,8 @@ class Seen(Value, frozen=True):
 
 def note(run: Run, at: float) -> None:
     """Store the time of the first step; the first process to follow the job wins. A read-only folder is ignored."""
-    job, known = run.record.job, _read(run.files)
-    if job is None or (known is not None and known.job_id == job.job_id):
+    job, earlier = run.record.job, _read(run.files)
+    if job is None or (earlier is not None and earlier.job_id == job.job_id):
         return
     seen = Seen(job_id=job.job_id, at=at, since_boot_s=since_boot_s(), boot_id=boot_id())
     with suppress(InfraError):
@@ -46,13 +46,13 @@ def seconds(run: Run, status: JobStatus) -> float | None:
     only if the ranks started on another machine than the one that followed them, or if their start is not recorded by
     the other clock.
     """
-    job, found = run.record.job, _read(run.files)
-    if job is None or found is None or status.started is None or found.job_id != job.job_id:
+    job, seen = run.record.job, _read(run.files)
+    if job is None or seen is None or status.started is None or seen.job_id != job.job_id:
         return None
     ranks = status.since_boot
-    if ranks is not None and found.since_boot_s is not None and ranks.boot_id and ranks.boot_id == found.boot_id:
-        return elapsed(ranks.started, min(found.since_boot_s, ranks.ended))
-    return elapsed(status.started, min(found.at, status.ended or found.at))
+    if ranks is not None and seen.since_boot_s is not None and ranks.boot_id and ranks.boot_id == seen.boot_id:
+        return elapsed(ranks.started, min(seen.since_boot_s, ranks.ended))
+    return elapsed(status.started, min(seen.at, status.ended or seen.at))
 
 
 def _read(folder: RunFolder) -> Seen | None:

@@ -25,7 +25,7 @@ def _static_facts() -> dict[str, Any]:
     """Facts that do not change while llmbx runs; cached, because hundreds of runs of a sweep record them."""
     import psutil
 
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "hostname": platform.node(),
         "system": platform.platform(),
         "python": platform.python_version(),
@@ -35,7 +35,7 @@ def _static_facts() -> dict[str, Any]:
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "driver": _driver(),
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in facts.items() if value is not None}
 
 
 @functools.cache

@@ -98,14 +98,14 @@ class Growing:
     def advance(self, final: bool = False) -> int:
         """Mask what was written since; return the number of secrets. A file that cannot be changed is left."""
         with contextlib.suppress(OSError), _opened(self.file) as fd:
-            found = os.fstat(fd)
-            if self._file != (found.st_dev, found.st_ino) or found.st_size < self._done:
-                self._file, self._done = (found.st_dev, found.st_ino), 0
-            end = found.st_size // PAGE * PAGE if self.elsewhere and not final else None
-            if (found.st_size if end is None else end) > self._done or final:
+            status = os.fstat(fd)
+            if self._file != (status.st_dev, status.st_ino) or status.st_size < self._done:
+                self._file, self._done = (status.st_dev, status.st_ino), 0
+            end = status.st_size // PAGE * PAGE if self.elsewhere and not final else None
+            if (status.st_size if end is None else end) > self._done or final:
                 count, self._done = _mask_from(fd, max(0, self._done - OVERLAP), self.masker, final, end)
                 if count and final:  # when a job wrote last is evidence of when it ended
-                    os.utime(f"/proc/self/fd/{fd}", ns=(found.st_atime_ns, found.st_mtime_ns))
+                    os.utime(f"/proc/self/fd/{fd}", ns=(status.st_atime_ns, status.st_mtime_ns))
                 return count
         return 0
 

@@ -195,13 +195,13 @@ def _option_texts(request: Request) -> dict[str, str]:
         for plugin, values in request.plugin_settings.items()
         for name, value in values.items()
     }
-    found = {
+    options = {
         "--image": request.image,
         "--load-checkpoint": request.load_checkpoint,
         "--mount": " ".join(request.mounts),
         "--tag": " ".join(request.tags),
     }
-    return {**pairs, **plugins, **{name: text for name, text in found.items() if text}}
+    return {**pairs, **plugins, **{name: text for name, text in options.items() if text}}
 
 
 def _checkpoint(layers: Layers) -> CheckpointSpec:

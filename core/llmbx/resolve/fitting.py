@@ -24,10 +24,10 @@ def fits(
 
     Whole models come before proxies, and models with more parameters before smaller ones.
     """
-    found = {size: _scale(workload, size, gpu_type, gpus, dtype, recipe) for size in workload.sizes}
+    counts = {size: _scale(workload, size, gpu_type, gpus, dtype, recipe) for size in workload.sizes}
     fitting = [
         Fit(size=size, gpus=scale, proxy=workload.sizes[size].proxy)
-        for size, scale in found.items()
+        for size, scale in counts.items()
         if scale and size != workloads.MINI
     ]
     return sorted(fitting, key=lambda fit: (fit.proxy, -_weight(workload, fit.size)))
@@ -35,12 +35,12 @@ def fits(
 
 def smallest(workload: Workload, gpu_type: str) -> tuple[str, int] | None:
     """The size, except the mini, that needs the fewest GPUs of this type, and how many; None if there is none."""
-    found = [
+    sizes = [
         (min(counts), size)
         for size in workload.sizes
         if size != workloads.MINI and (counts := [*_scales(workload, size, gpu_type, None, None)])
     ]
-    return (min(found)[1], min(found)[0]) if found else None
+    return (min(sizes)[1], min(sizes)[0]) if sizes else None
 
 
 def _scale(

@@ -50,8 +50,8 @@ def join_plugin_settings(layers: Layers, plugins: Plugins) -> dict[str, dict[str
                              f"{did_you_mean(name, plugins.settings)}")  # fmt: skip
     if profile is not None:
         check_keys(plugins.settings, profile, plugins.set_keys)
-    found = {name: settings_of_plugin(layers, name, plugins) for name in plugins.settings}
-    return {name: values for name, values in found.items() if values}
+    joined = {name: settings_of_plugin(layers, name, plugins) for name in plugins.settings}
+    return {name: values for name, values in joined.items() if values}
 
 
 def take_framework_settings(layers: Layers, workload: Workload) -> dict[str, tuple[Any, str]]:

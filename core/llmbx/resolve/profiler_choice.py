@@ -30,8 +30,8 @@ def chosen_profiler(layers: Layers, plugins: Plugins) -> str:
     names = _of_workload(request.workload, request.plugin, plugins)
     if not names:
         raise UsageError("no installed profiler records steps: install a plugin that provides one")
-    if asked := _asked(names[0], request):
-        return str(layers.note(ORIGIN, names[0], asked))
+    if origin := _asked(names[0], request):
+        return str(layers.note(ORIGIN, names[0], origin))
     return str(layers.note(ORIGIN, names[0], f"{FIRST_OF}{', '.join(names)}"))
 
 

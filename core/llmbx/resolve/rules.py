@@ -119,18 +119,20 @@ def _batches(spec: RunSpec) -> list[Finding]:
 
 def _heads(spec: RunSpec) -> list[Finding]:
     heads, groups, tp = spec.model.heads, spec.model.query_groups, spec.parallelism.tp
-    found = []
+    findings = []
     fix = f"use {either(divisors(math.gcd(heads, groups)), '--set tp=')}"
     if heads % groups:
         problem, right = f"{heads} attention heads do not share {groups} query groups evenly", divisors(heads)
-        found.append(Finding(rule="query_groups", problem=problem, fix=f"use {either(right, '--set query_groups=')}"))
+        findings.append(
+            Finding(rule="query_groups", problem=problem, fix=f"use {either(right, '--set query_groups=')}")
+        )
     if heads % tp:
         problem = f"TP {tp} does not divide the {heads} attention heads"
-        found.append(Finding(rule="heads", problem=problem, fix=fix))
+        findings.append(Finding(rule="heads", problem=problem, fix=fix))
     if groups % tp and tp % groups:
         problem = f"TP {tp} is neither a divisor nor a multiple of the {groups} query groups"
-        found.append(Finding(rule="query_groups", problem=problem, fix=fix))
-    return found
+        findings.append(Finding(rule="query_groups", problem=problem, fix=fix))
+    return findings
 
 
 def _pipeline(spec: RunSpec) -> list[Finding]:

@@ -43,19 +43,19 @@ def check_settings_used(spec: RunSpec, plugins: Plugins) -> list[Finding]:
     Raises `UsageError` for an option of a profiler, framework or launcher that the run does not use. Options of other
     runtimes are ignored unless the plugin reports them (`SettingsExtras.unused`).
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name, values in spec.plugin_settings.items():
         if _is_used(name, spec, plugins):
             continue
         places = {place.removeprefix(f"{name}."): origin
                   for place, origin in spec.origins.items() if place.startswith(f"{name}.")}  # fmt: skip
-        given = (one for place, one in places.items() if values.get(place.partition(".")[0]))
-        option = next((one for one in given if one.startswith("--")), None)
+        origins = (source for place, source in places.items() if values.get(place.partition(".")[0]))
+        option = next((source for source in origins if source.startswith("--")), None)
         if option and (why_not := _why_not(name, spec, plugins)):
             raise UsageError(f"{option} is an option of {name}, {why_not}")
         if unused := getattr(plugins.settings.get(name), "unused", None):
-            found += unused(spec)
-    return found
+            findings += unused(spec)
+    return findings
 
 
 def _is_used(name: str, spec: RunSpec, plugins: Plugins) -> bool:
@@ -68,7 +68,7 @@ def _is_used(name: str, spec: RunSpec, plugins: Plugins) -> bool:
 
 
 def _why_not(name: str, spec: RunSpec, plugins: Plugins) -> str:
-    launchers = [key for key, one in plugins.launchers().items() if one.plugin == name]
+    launchers = [key for key, launcher in plugins.launchers().items() if launcher.plugin == name]
     if launchers:
         return f"but the launcher is {spec.launcher}: add --launcher {launchers[0]}"
     if name in plugins.profilers():

@@ -65,10 +65,10 @@ def _require_profiles_type(layers: Layers, requested: str, gpus: Mapping[str, ha
     profile = layers.profile
     if profile is None or profile.cluster.gpu_type is None or requested == workloads.CPU:
         return
-    known = hardware.gpu(profile.cluster.gpu_type, gpus).name
-    if known != requested:
+    own = hardware.gpu(profile.cluster.gpu_type, gpus).name
+    if own != requested:
         raise UsageError(
-            f"{layers.origins['gpu_type']} {requested}, but the {profile.origin} has gpu_type {known}: choose a "
+            f"{layers.origins['gpu_type']} {requested}, but the {profile.origin} has gpu_type {own}: choose a "
             f"profile of a cluster with {requested} (--cluster NAME), or none (LLMBX_CONFIG=/dev/null)"
         )
 
@@ -95,8 +95,8 @@ def _fitting_size(layers: Layers, workload: Workload, gpu_type: str, detected: i
     A requested number of GPUs must be one of the catalog's.
     """
     requested, dtype = layers.find("gpus"), layers.find("dtype")
-    found = fits(workload, gpu_type, requested or detected, dtype, layers.request.recipe)
-    fit = next((one for one in found if requested in (None, one.gpus)), None)
+    sizes = fits(workload, gpu_type, requested or detected, dtype, layers.request.recipe)
+    fit = next((candidate for candidate in sizes if requested in (None, candidate.gpus)), None)
     if fit is None:
         if workloads.MINI not in workload.sizes:
             return _only_size(layers, workload)
@@ -136,10 +136,10 @@ def _implied(layers: Layers, workload: Workload, size: str) -> str:
         return str(layers.note("gpu_type", types[0], f"the only GPU type with {scale} GPUs in the catalog"))
     if workload.default_gpu_type in types:
         return str(layers.note("gpu_type", workload.default_gpu_type, f"default of {workload.name}"))
-    known = ", ".join(types or workloads.known_gpu_types(workload, size))
+    choices = ", ".join(types or workloads.known_gpu_types(workload, size))
     raise UsageError(
         f"{workload.name} {size} needs a GPU cluster and this machine has no GPU: "
-        f"add --gpu-type ({known}), or use --size mini"
+        f"add --gpu-type ({choices}), or use --size mini"
     )
 
 
@@ -165,20 +165,20 @@ def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str)
         if (size, gpu_type, chosen) == (workloads.MINI, workloads.CPU, workloads.CPU_DTYPE):
             origin = "default of a mini on a CPU, for comparable runs on all CPUs"
         return str(layers.note("dtype", chosen, origin))
-    known = _known_dtypes(layers, workload, size, gpu_type)
-    raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: add --dtype {either(known)}")
+    dtypes = _known_dtypes(layers, workload, size, gpu_type)
+    raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: add --dtype {either(dtypes)}")
 
 
 def _known_dtypes(layers: Layers, workload: Workload, size: str, gpu_type: str) -> list[str]:
     """Return the dtypes of the size's configurations for the GPU type. Raises `UsageError` if there are none."""
     recipe = layers.request.recipe
-    known = workloads.known_dtypes(workload, size, gpu_type, recipe)
-    if not known:
+    dtypes = workloads.known_dtypes(workload, size, gpu_type, recipe)
+    if not dtypes:
         what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
         types = either(workloads.known_gpu_types(workload, size, recipe))
         problem = workloads.no_configuration(workload, size, what, gpu_type)
         raise UsageError(f"{problem}: use --gpu-type {types}")
-    return known
+    return dtypes
 
 
 def _default_scale(
@@ -186,16 +186,16 @@ def _default_scale(
 ) -> int:
     if size == "mini":
         return int(layers.note("gpus", 1, "default of the mini"))
-    known = workloads.known_scales(workload, size, dtype, gpu_type, layers.request.recipe)
-    here = [count for count in known if count <= (detected or 0)]
+    counts = workloads.known_scales(workload, size, dtype, gpu_type, layers.request.recipe)
+    here = [count for count in counts if count <= (detected or 0)]
     if here:
         many = "" if here[-1] == detected else f": the most with a recipe of {detected}"
         return int(layers.note("gpus", here[-1], f"this machine's GPUs{many}"))
-    if len(known) == 1:
-        return int(layers.note("gpus", known[0], "the only scale in the catalog"))
+    if len(counts) == 1:
+        return int(layers.note("gpus", counts[0], "the only scale in the catalog"))
     dtypes = _known_dtypes(layers, workload, size, gpu_type)
     if dtype not in dtypes:
         problem = f"{workload.name} {size} on {gpu_type} has no {dtype} configuration"
         raise UsageError(f"{problem}: use --dtype {either(dtypes)}")
-    scales = ", ".join(map(str, known)) or "any number"
+    scales = ", ".join(map(str, counts)) or "any number"
     raise UsageError(f"{workload.name} {size} {dtype} on {gpu_type}: add --gpus N ({scales})")

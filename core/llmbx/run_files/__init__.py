@@ -100,8 +100,8 @@ class RunFile(Value, frozen=True):
 
     def is_file(self) -> bool:
         """Whether it is a regular file; a link is none."""
-        found = self.status()
-        return found is not None and stat.S_ISREG(found.st_mode)
+        status = self.status()
+        return status is not None and stat.S_ISREG(status.st_mode)
 
 
 def run_file(path: Path | RunFile) -> RunFile:
@@ -146,14 +146,14 @@ class RunFolder(Value, frozen=True):
 
         The folder is opened once: a listing of thousands of runs reads several records of each.
         """
-        found: list[bytes | OSError] = []
+        contents: list[bytes | OSError] = []
         with door.entered(self.path, ()) as (where, owner):
             for name in names:
                 try:
-                    found.append(door.record(where, name, owner))
+                    contents.append(door.record(where, name, owner))
                 except OSError as error:
-                    found.append(error)
-        return owner, found
+                    contents.append(error)
+        return owner, contents
 
     def glob(self, pattern: str) -> list[RunFile]:
         """The files that match, sorted by name, without links: `**` stands for any number of folders.
@@ -172,7 +172,7 @@ class RunFolder(Value, frozen=True):
 
     def last_written(self, pattern: str) -> float | None:
         """When the newest of the files that match was written (epoch seconds); None if there is none."""
-        return max((found.st_mtime for file in self.glob(pattern) if (found := file.status())), default=None)
+        return max((status.st_mtime for file in self.glob(pattern) if (status := file.status())), default=None)
 
     def write(self, name: str, content: bytes | str, mode: int = 0o666, *, durable: bool = True) -> None:
         """Write a file completely or not at all, in place of whatever has its name. Raises `InfraError`.

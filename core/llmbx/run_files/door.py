@@ -119,9 +119,9 @@ def _check(found: os.stat_result, fd: int, owner: int) -> None:
 
 
 def _first_hole(fd: int) -> int:
-    found = os.lseek(fd, 0, os.SEEK_HOLE)
+    hole = os.lseek(fd, 0, os.SEEK_HOLE)
     os.lseek(fd, 0, os.SEEK_SET)
-    return found
+    return hole
 
 
 def record(where: int, name: str, owner: int) -> bytes:
@@ -162,15 +162,15 @@ def _way(place: str) -> int:
             if part in ("", "."):
                 continue
             below = os.open(part, _STEP, dir_fd=where)
-            found = os.fstat(below)
-            if not stat.S_ISLNK(found.st_mode):
+            status = os.fstat(below)
+            if not stat.S_ISLNK(status.st_mode):
                 os.close(where)
                 where = below
                 continue
             target = os.readlink("", dir_fd=below)
             os.close(below)
             links += 1
-            _check_link(part, found.st_uid, links)
+            _check_link(part, status.st_uid, links)
             parts += target.split("/")[::-1]
             if target.startswith("/"):
                 os.close(where)

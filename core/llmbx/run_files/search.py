@@ -28,8 +28,8 @@ def entries(root: Path, folder: str = "", most: int | None = MOST_ENTRIES) -> li
     Empty for a folder that cannot be read.
     """
     try:
-        with entered(root, parts(folder) if folder else ()) as (where, _), os.scandir(where) as found:
-            kept = (entry for entry in islice(found, most) if not entry.is_symlink())
+        with entered(root, parts(folder) if folder else ()) as (where, _), os.scandir(where) as listed:
+            kept = (entry for entry in islice(listed, most) if not entry.is_symlink())
             return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in kept]
     except OSError:
         return []

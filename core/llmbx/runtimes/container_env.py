@@ -25,10 +25,10 @@ def mounts(spec: RunSpec, launch: Launch, phase: Phase, run_dir: Path, forbidden
     Raises `UsageError` for a path with one of the characters `forbidden`, which the container tool's syntax cannot
     express.
     """
-    wanted = [Mount(source=str(run_dir)), *launch.mounts, *map(parse_mount, spec.mounts)]
+    requested = [Mount(source=str(run_dir)), *launch.mounts, *map(parse_mount, spec.mounts)]
     if cache := {**spec.env, **phase.env}.get("HF_HOME"):
-        wanted.append(Mount(source=cache))
-    by_target = {mount.target or mount.source: mount for mount in wanted}
+        requested.append(Mount(source=cache))
+    by_target = {mount.target or mount.source: mount for mount in requested}
     for mount in by_target.values():
         for path in (mount.source, mount.target or mount.source):
             if bad := next((character for character in forbidden if character in path), None):

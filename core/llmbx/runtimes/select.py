@@ -66,7 +66,7 @@ def _offers(
     spec: RunSpec, request: ImageRequest, launcher: Launcher, runtimes: Mapping[str, Runtime]
 ) -> dict[str, Offer]:
     """Return the runtimes that offer themselves for this run, sorted by rank. One that fails is reported."""
-    found: dict[str, Offer] = {}
+    offers: dict[str, Offer] = {}
     for name, runtime in runtimes.items():
         try:
             offer = None if runtime.works_with(launcher) else runtime.offers(spec, request)
@@ -74,8 +74,8 @@ def _offers(
             print(f"llmbx: warning: {error}; the runtime {name} is left out", file=sys.stderr)
             continue
         if offer is not None:
-            found[name] = offer
-    return dict(sorted(found.items(), key=lambda item: item[1].rank))
+            offers[name] = offer
+    return dict(sorted(offers.items(), key=lambda item: item[1].rank))
 
 
 def _unavailable(runtime: Runtime) -> str | None:
