@@ -132,7 +132,7 @@ def known(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_path(value: str) -> bool:
-    """Whether the value is the path of something that exists: a folder of secrets is no secret."""
+    """Whether the value is the path of something that exists: an existing path is not treated as a secret."""
     return value.startswith(("/", "~/")) and os.path.exists(os.path.expanduser(value))  # noqa: PTH110, PTH111
 
 

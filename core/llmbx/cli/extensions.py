@@ -35,7 +35,7 @@ class Extension:
         """Act on the options, one of which was given, before the verb starts anything.
 
         `call` is what the verb was asked for: `llmbx run` passes a `RunCall`. `values` has the value of each option by
-        its name. Return the exit code if this replaces what the verb does, or None to let the verb go on. Raise
+        its name. Return the exit code if this replaces what the verb does, or None to let the verb continue. Raise
         `UsageError` for what cannot be combined.
         """
         return None

@@ -128,7 +128,7 @@ def _admitted(
 
 
 def _left(run: Run, attended: bool, name: str) -> str:
-    """What goes on after an interruption, and how to come back to a run that continues."""
+    """What continues after an interruption, and how to come back to a run that continues."""
     from ..record.folder import RESULT
 
     if not attended:
@@ -137,13 +137,13 @@ def _left(run: Run, attended: bool, name: str) -> str:
 
 
 def not_followed(run: Run, name: str, error: Unreachable) -> InfraError:
-    """The error of a run whose scheduler did not answer for too long: its job goes on, unless it was never started."""
+    """The error of a run whose scheduler did not answer for too long: its job continues, unless it never started."""
     from ..record.folder import RESULT, read_run
 
     job = read_run(run.path).record.job
     if job is None or run.files.file(RESULT).exists():
         return error
-    return InfraError(f"{error}; job {job.job_id} goes on: llmbx logs --follow {name}; cancel: llmbx cancel {name}")
+    return InfraError(f"{error}; job {job.job_id} continues: llmbx logs --follow {name}; cancel: llmbx cancel {name}")
 
 
 def _print_started(started: Started, name: str, format_: str, alone: bool) -> None:

@@ -244,8 +244,8 @@ def _found(site: Site) -> str:
     lines = [f"llmbx: {_machine(site.gpus)}"]
     missing = [tool for tool in site.tools if tool.problem]
     usable = ", ".join(f"{tool.what} {tool.name}" for tool in site.tools if not tool.problem)
-    lines.append(f"llmbx: here: {usable}")
-    lines += [f"llmbx: not here: {tool.what} {tool.name}: {tool.problem}{_how(tool)}" for tool in missing]
+    lines.append(f"llmbx: found: {usable}")
+    lines += [f"llmbx: not found: {tool.what} {tool.name}: {tool.problem}{_how(tool)}" for tool in missing]
     return "\n".join(lines) + "\n"
 
 

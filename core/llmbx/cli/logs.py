@@ -132,7 +132,7 @@ def _to_the_end(run: Run, workspace: Workspace, progress: Progress) -> tuple[Run
 
 
 def _result(run: Run, workspace: Workspace) -> Result | None:
-    """The result of an ended run; None if it goes on, or its scheduler does not answer: following it survives that."""
+    """The result of an ended run; None if it continues or its scheduler does not answer: following survives that."""
     from ..launchers.base import Unreachable
     from ..run.finalize import finalize
 

@@ -166,7 +166,7 @@ def _unfinished(reading: Reading, status: str) -> list[str]:
     """The note that the log ends before the step that it announces, unless the status says so."""
     if reading.end is None or reading.log.steps[-1].total is None or status == f"Failed (ended with {reading.end})":
         return []
-    return [f"the log ends with {reading.end}: {_cause(reading.log.failure) or 'the training failed, or goes on'}"]
+    return [f"the log ends with {reading.end}: {_cause(reading.log.failure) or 'the training failed, or continues'}"]
 
 
 def _explained(row: Row, reading: Reading) -> Row:

@@ -32,8 +32,8 @@ class TrainingLog:
     def read(path: Path, plugins: Plugins) -> list[TrainingLog]:
         """Read the log at a path, or the logs in a folder; `-` is standard input.
 
-        Raises `UsageError` for what is no file, folder or pipe, and for a file of records that not exactly one format
-        declares; `InfraError` if a log cannot be read.
+        Raises `UsageError` for what is not a file, folder or pipe, and for a file of records that not exactly one
+        format declares; `InfraError` if a log cannot be read.
         """
         formats = plugins.log_formats()
         found = (read(log, formats, plugins) for log in with_formats(find_logs([path]), formats, None))

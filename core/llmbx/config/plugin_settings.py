@@ -154,7 +154,7 @@ def check_keys(
 
 
 def _check_table(profile: Profile, plugin: str, known: Collection[str], place: str) -> None:
-    """Raise `UsageError` if a framework's table in the profile is none, or has an unknown key."""
+    """Raise `UsageError` if a framework's entry in the profile is not a table, or has an unknown key."""
     table = profile.cluster.plugin_keys.get(plugin, {})
     if not isinstance(table, dict):
         raise UsageError(f"{place}.{plugin}: expected a table, got {table!r}")

@@ -1,4 +1,4 @@
-"""Read files that llmbx obeys without being told to: only those that no other user can have written.
+"""Read files that llmbx obeys without a request: only those that no other user can have written.
 
 Such a file can start programs (`setup`, `env`, plugins). It must belong to the user or root, and neither it nor its
 folder may be writable by all users, or by a group other than the user's own. Of a link all of this applies to its
@@ -103,7 +103,7 @@ def _check(path: Path, found: os.stat_result, folder: os.stat_result) -> None:
 
 
 def _writers(found: os.stat_result) -> tuple[str, str] | None:
-    """Who besides its owner can write, and the mode that forbids it; None if nobody can."""
+    """Who besides its owner can write, and the mode that forbids it; None if no other user can."""
     group = bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
     if found.st_mode & stat.S_IWOTH:
         return "all users", "go-w" if group else "o-w"

@@ -58,7 +58,7 @@ NAMED = re.compile(rb"[A-Za-z0-9_.-]{1,200}")
 QUOTE = re.compile(rb"[\"']?")
 COOKIES = re.compile(rb"[^\n\"']*")
 SENTENCE = re.compile(rb"[.,]? [A-Za-z=]")
-"""What follows a word that is no password: `wrong password: try again`."""
+"""What follows a word that is not a password: `wrong password: try again`."""
 
 SHORT_WORD_ENDS = (b".", b":", b"~")
 ESCAPES = (b"\\", b"%", b"[", b";")

@@ -82,7 +82,7 @@ class Kind(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def kind_of(name: str) -> Kind | None:
-    """What the value beside a name may be; None if it is no secret, whatever it is."""
+    """What the value beside a name may be; None if it is not a secret."""
     words, variable = re.sub(HARMLESS, "_", normal(name)), name == name.upper()
     if normal(name) == "_PWD_" and not variable:  # in capitals, it is the working folder
         return Kind(shortest=4, digits=4)

@@ -1,4 +1,4 @@
-"""Tags that this user gave to runs of other users: one file of this user, since nobody else writes in a run folder.
+"""Tags that this user gave to runs of other users: one file of this user, since only its owner writes in a run folder.
 
 The file is `$XDG_STATE_HOME/llmbx/tags.json`, and not in the cache, which may be deleted.
 """

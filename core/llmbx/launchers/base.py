@@ -125,7 +125,7 @@ class Launcher(ABC):
     def outage_limit(self, spec: RunSpec) -> tuple[float, str] | None:
         """Return for how many seconds the scheduler's commands may fail while a run is followed, and where this is set.
 
-        None: for ever. After that llmbx stops following the run, whose job goes on. The default is an hour.
+        None: for ever. After that llmbx stops following the run, whose job continues. The default is an hour.
         """
         return 3600.0, ""
 

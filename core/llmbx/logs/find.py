@@ -111,7 +111,7 @@ def _copy(pipe: Path) -> str:
 
     handle, name = tempfile.mkstemp(prefix="llmbx-pipe-")
     atexit.register(Path(name).unlink, missing_ok=True)
-    opened = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe that nobody writes to is empty
+    opened = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer is empty
     os.set_blocking(opened, True)
     with os.fdopen(opened, "rb") as source, os.fdopen(handle, "wb") as target:
         shutil.copyfileobj(source, target)

@@ -73,7 +73,7 @@ MEASURE_LIMITS: Mapping[str, tuple[float, float]] = {
 def real(text: str) -> float:
     """Convert a printed number; nan and inf as printed. One too large for a float is ±`BEYOND`.
 
-    Raises `ValueError` for text that is no number.
+    Raises `ValueError` for text that is not a number.
     """
     value = float(text)
     if math.isinf(value) and text.strip(" +-")[:1].isdigit():

@@ -215,7 +215,7 @@ class Signatures:
         return self._event(match(text) or _EXITED, found, root=1)
 
     def _quote(self, here: Origin) -> list[Event]:
-        """Events of a tool that quotes the log of another one: the reason is the first line that is no information."""
+        """Events of a tool that quotes another log: the reason is the first line above the level of information."""
         if begins := _QUOTES.search(here.text):
             self._quoting = here.text[: begins.start()]
             return []

@@ -184,7 +184,7 @@ def _ended_by_others(event: Event) -> bool:
 
 
 def _silent(ended: Event, ordered: Sequence[Event]) -> bool:
-    """Whether a rank ended of which no line tells why."""
+    """Whether a rank ended without a line that says why."""
     return ended.rank is not None and not any(
         event.rank in (ended.rank, None) for event in ordered if role(event) == "cause"
     )

@@ -31,7 +31,7 @@ def measure(
     declared: Sequence[Measure] = (),
     judge: Judge = NO_JUDGE,
 ) -> Figures:
-    """Compute the metrics of a run, or with `spec` None those of a log of which no specification is known.
+    """Compute the metrics of a run, or with `spec` None those of a log without a specification.
 
     `policy` is the window; None: the specification's, else `auto`. `first_number` is the framework's number of the
     first step (0 or 1; None: the smallest number in the log). Profiled steps and the step that writes the profile are
@@ -100,7 +100,7 @@ def _over_steps(values: Iterable[tuple[float | None, float]]) -> float | None:
 
 
 def on_machine(figures: Figures, gpus: int | None, peak: Peak | None) -> Figures:
-    """The figures of a log of which no specification is known, on this number of GPUs of a type with this peak.
+    """The figures of a log without a specification, on this number of GPUs of a type with this peak.
 
     The MFU is that of the log's TFLOP/s, whose formula is not known.
     """

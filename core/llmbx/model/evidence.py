@@ -13,7 +13,7 @@ from .spec import Finding, RunSpec
 from .step import Event, Prints, Step
 
 Effect = Literal["failed", "invalid", "not comparable", "warning"]
-"""What a finding does to a run: `failed` keeps valid data and fails the run; `invalid` takes the data away, too."""
+"""What a finding does to a run: `failed` keeps valid data and fails the run; `invalid` also discards the data."""
 
 LogOrder = Literal["printed", "sorted", "mixed"]
 """How the steps of a log were ordered: `printed` in their order (restarts of the training included), `sorted` by their

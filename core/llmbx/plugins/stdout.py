@@ -42,6 +42,6 @@ def restore() -> None:
 
 
 def give_away() -> None:
-    """Point descriptor 1 at standard error for good: what C libraries print when the process ends is no output."""
+    """Point descriptor 1 at standard error for good: what C libraries print when the process ends is not output."""
     with suppress(OSError):
         os.dup2(2, 1)

@@ -82,7 +82,7 @@ def note(
 
 
 def of(run: Run) -> tuple[Arrival, ...]:
-    """The arrivals of the run's current job; empty if nobody followed it."""
+    """The arrivals of the run's current job; empty if the run was not followed."""
     job, arrivals = run.record.job, _read(run.files)
     if job is None or arrivals is None or arrivals.job_id != job.job_id:
         return ()
@@ -90,7 +90,7 @@ def of(run: Run) -> tuple[Arrival, ...]:
 
 
 def reads_of(run: Run) -> dict[str, tuple[Read, ...]]:
-    """When the text files of the run's current job were read while they grew, by name; empty if nobody followed it."""
+    """When the text files of the run's current job were read while they grew, by name; empty if it was not followed."""
     job, arrivals = run.record.job, _read(run.files)
     return arrivals.reads if job is not None and arrivals is not None and arrivals.job_id == job.job_id else {}
 

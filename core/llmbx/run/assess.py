@@ -199,7 +199,7 @@ def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:
 
 
 def _require_steps(verdict: Verdict, figures: Figures, spec: RunSpec) -> Verdict:
-    """A run of which no step was measured has failed, except for profiled runs and runs from a checkpoint."""
+    """A run without a measured step has failed, except for profiled runs and runs from a checkpoint."""
     if not verdict.data_valid or figures.steps_measured or spec.profile or spec.checkpoint.load:
         return verdict
     cause = f"no step was measured in the window {figures.window.policy}: {figures.window.reason}"

@@ -25,7 +25,7 @@ def finalize(run: Run, plugins: Plugins) -> Result | None:
     """Return the run's result: the one on disk, a new one if the run has ended, or None while it is running.
 
     Safe to call from several processes at once: the first write wins, and all return the same result. The result of
-    another user's run is only returned: nobody but its owner writes into its folder.
+    another user's run is only returned: only its owner writes into its folder.
     """
     known = own_result(run, rename=owns(run))
     if known is not None:

@@ -217,7 +217,7 @@ def follow(
     """Follow a run until its job has ended; return the final status. `parser` makes a parser for its log.
 
     A job that can never start, or that waits in the queue for too long, is cancelled. Failures of the scheduler's
-    commands are survived for the launcher's `outage_limit`; then `Unreachable` is raised, and the job goes on.
+    commands are survived for the launcher's `outage_limit`; then `Unreachable` is raised, and the job continues.
     If the log does not grow for the spec's `stall_timeout_s` seconds, the ranks' stacks are dumped into it and the job
     is cancelled. A run that takes longer than `deadline_s` seconds is cancelled too, without a stack dump.
     KeyboardInterrupt is left to the caller. A run of another user is only watched.

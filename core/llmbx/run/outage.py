@@ -55,4 +55,4 @@ class Outage:
         if lasted == 0 and now - self._said_at >= REPEAT_S:
             self._said_at = now
             most = f" for up to {duration(self._limit[0])}" if self._limit else ""
-            self._say(f"{error}; the job goes on, and llmbx tries again{most}")
+            self._say(f"{error}; the job continues, and llmbx tries again{most}")

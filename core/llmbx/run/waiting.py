@@ -24,7 +24,7 @@ def give_up(run: Run, launcher: Launcher, status: JobStatus) -> JobStatus | None
     """Cancel a pending job if it can never start or has waited for longer than allowed; return its final status.
 
     The launcher says that a job can never start with the verdict `not_started`, and how long a job may wait with its
-    method `queue_limit`. None if the job goes on waiting, has started in the meantime, or cannot be cancelled now. The
+    method `queue_limit`. None if the job keeps waiting, has started in the meantime, or cannot be cancelled now. The
     exit code is 4: the job failed because of the scheduler.
     """
     job = run.record.job

@@ -99,7 +99,7 @@ class RunFile(Value, frozen=True):
         return self.status() is not None
 
     def is_file(self) -> bool:
-        """Whether it is a regular file; a link is none."""
+        """Whether it is a regular file; a link is not."""
         status = self.status()
         return status is not None and stat.S_ISREG(status.st_mode)
 

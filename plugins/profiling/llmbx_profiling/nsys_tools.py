@@ -102,7 +102,7 @@ def import_stream(stream: Path, environ: Mapping[str, str]) -> Path:
         if done.returncode == 0 and target.is_file():
             target.chmod(target.stat().st_mode & ~0o022)  # only the owner of a run changes its files
             return target
-        target.unlink(missing_ok=True)  # what a failed import leaves is no report
+        target.unlink(missing_ok=True)  # a failed import leaves a file that is not a report
     raise InfraError(f"{stream}: import failed: {_reason(done)}")
 
 

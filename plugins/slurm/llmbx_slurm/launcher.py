@@ -263,7 +263,7 @@ class SlurmLauncher(Launcher):
         self._queue.hurry()
 
     def cancel_pending(self, job: Job, run_dir: Path) -> None:
-        """Cancel the job if it is pending; a job that has started in the meantime goes on."""
+        """Cancel the job if it is pending; a job that has started in the meantime continues."""
         number, _, cluster = job.job_id.partition(";")
         call("scancel", *([f"--clusters={cluster}"] if cluster else []), "--state=PENDING", number)
         self._queue.hurry()

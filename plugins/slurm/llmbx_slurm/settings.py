@@ -62,8 +62,8 @@ class SlurmSettings(Settings, frozen=True):
     max_outage: Annotated[
         str | None,
         Option(
-            help="How long Slurm's commands may fail before llmbx stops following a run, whose job goes on: a time as "
-            "for sbatch --time (minutes, H:M:S …), or unlimited. [default: 1:00:00, an hour]",
+            help="How long Slurm's commands may fail before llmbx stops following a run, whose job continues: a time "
+            "as for sbatch --time (minutes, H:M:S …), or unlimited. [default: 1:00:00, an hour]",
             metavar="TIME",
         ),
     ] = None

@@ -110,7 +110,7 @@ def is_final(result: Result, launcher: Launcher, retry_failed: bool) -> bool:
 def runs_of(install: Install, sweep: Sweep) -> list[Run]:
     """The runs of the sweep, oldest first, from the experiment folders of its cells.
 
-    A run in another user's folder is none of them, whatever its record says.
+    A run in another user's folder does not count, whatever its record says.
     """
     owner, found = RunFolder(path=store.folder(install, sweep)).owner_id, []
     for base in sorted({_base(install, cell) for cell in sweep.cells}):

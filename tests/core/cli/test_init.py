@@ -43,6 +43,8 @@ def test_the_file_of_a_machine_is_written_once(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_named_with_the_way_to_get_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(init.command, ["--output", "-"], catch_exceptions=False)
-    assert "not here: runtime apptainer: neither apptainer nor singularity is on PATH; install apptainer" in done.stderr
+    assert (
+        "not found: runtime apptainer: neither apptainer nor singularity is on PATH; install apptainer" in done.stderr
+    )
     assert "install = " in done.stdout
     assert not (tmp_path / "new").exists() and not (tmp_path / "install").exists()

@@ -1,4 +1,4 @@
-"""A scheduler whose commands fail: the run is followed for as long as the launcher allows, and the job goes on."""
+"""A scheduler whose commands fail: the run is followed for as long as the launcher allows, and the job continues."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_failures_are_survived_and_said_once(
     monkeypatch.setattr(cluster, "status", Unlucky(failures, end=40))
     screen = Screen()
     assert attend(run, context, screen).status == "completed"
-    said = f"squeue: trouble {failures[0]}; the job goes on, and llmbx tries again for up to 1 h 0 min"
+    said = f"squeue: trouble {failures[0]}; the job continues, and llmbx tries again for up to 1 h 0 min"
     assert screen.events == [said] and cluster.cancelled == []
 
 

@@ -156,8 +156,8 @@ def test_a_run_is_left_and_found_again_while_squeue_fails(
     denied = {**env, "PATH": f"{squeue.parent}:{os.environ['PATH']}"}
     hold = ("--set", f"hold={tmp_path / 'go'}")
     done = llmbx(*LINE, "--launcher", "slurm", "--slurm-max-outage", "0:01", *hold, env=denied)
-    assert done.returncode == 4 and done.stderr.count("Access/permission denied; the job goes on") == 1
-    name = re.search(r"job \d+ goes on: llmbx logs --follow (\S+);", done.stderr)
+    assert done.returncode == 4 and done.stderr.count("Access/permission denied; the job continues") == 1
+    name = re.search(r"job \d+ continues: llmbx logs --follow (\S+);", done.stderr)
     assert name is not None and not (only_run() / "result.json").exists(), done.stderr
     (tmp_path / "go").touch()
     again = llmbx("logs", "--follow", name[1], env=env)

@@ -152,7 +152,7 @@ def test_a_log_that_ends_before_its_announced_last_step_says_so(tmp_path: Path, 
     row = as_stranger(path, format_)
     assert row.valid, "the training may go on"
     (found,) = (line for line in row.warnings if "the log ends with step" in line)
-    assert re.match(r"the log ends with step 4\d of 50: the training failed, or goes on", found)
+    assert re.match(r"the log ends with step 4\d of 50: the training failed, or continues", found)
 
 
 def test_a_log_that_ends_with_a_failure_before_its_announced_last_step_failed(

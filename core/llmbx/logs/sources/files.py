@@ -44,7 +44,7 @@ class SourceParser(Protocol):
 def pieces(path: Path | RunFile, reads: Reads) -> Iterator[tuple[bytes, float | None]]:
     """The content of a file in chunks, each with the time at which it was read while the file grew. Raises `OSError`.
 
-    None for what was read first, and for what nobody read then.
+    None for what was read first, and for what was not read then.
     """
     with path.open("rb") as file:
         for end, at in (*reads, (None, None)):

@@ -38,7 +38,7 @@ class MeasuredLog(Measured):
 def find_side(install: Install, text: str, plugins: Plugins) -> Run | list[TrainingLog]:
     """The run that `text` names, else the log at this path, or the logs in this folder.
 
-    A log in the folder of a run is that run. Raises `UsageError` if there is neither, if a file is no log, and for a
+    A log in the folder of a run is that run. Raises `UsageError` if there is neither, if a file is not a log, and for a
     folder with several runs.
     """
     try:

@@ -33,7 +33,7 @@ class Measured:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The keys of `work.DECISIVE` of which nothing is known."""
+        """The keys of `work.DECISIVE` whose values are unknown."""
         return ()
 
     @property

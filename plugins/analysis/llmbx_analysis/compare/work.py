@@ -1,4 +1,4 @@
-"""What two sides must have in common to be comparable, and what of it nobody knows."""
+"""What two sides must have in common to be comparable, and what of it is unknown."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ YEAR = 2024
 
 
 def seconds_of(stamp: str) -> float | None:
-    """Return `1121 07:20:25.853725` in seconds; None if it is no time."""
+    """Return `1121 07:20:25.853725` in seconds; None for other text."""
     try:
         month, day, fraction = int(stamp[:2]), int(stamp[2:4]), float("0" + stamp[13:])
         hour, minute, second = (int(part) for part in stamp[5:13].split(":"))

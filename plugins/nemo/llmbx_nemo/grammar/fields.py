@@ -286,7 +286,7 @@ def resolution(text: str | None) -> float | None:
 
 
 def seconds_of(stamp: str | None) -> float | None:
-    """Return the time `2026-11-21 10:30:11` in seconds; None for None, and if it is no time.
+    """Return the time `2026-11-21 10:30:11` in seconds; None for None and for other text.
 
     Only differences have a meaning: the log has no time zone.
     """

@@ -21,7 +21,7 @@ class Calibration(Value, frozen=True, kw_only=True):
 
     `coefficients` multiply the terms, `scales` are the standard deviations of the kernel's components. `quantiles` are
     the widths of the intervals of `LEVEL` in standard deviations: by the kind of model and what is known of the
-    configuration (`familiarity`), and for a layout that nobody chose (`OWN_LAYOUT`).
+    configuration (`familiarity`), and for a layout without a published figure (`OWN_LAYOUT`).
     `outliers` are those of the shipped figures alone (`Posterior.outliers`): to find them takes four times as long as
     all else.
     """
@@ -44,7 +44,7 @@ KNOWN = ("model and GPU", "model", "GPU", "neither")
 """What published figures have in common with a configuration: its model on its GPU type, its model on other types only,
 its GPU type with other models only, or neither."""
 OWN_LAYOUT = "own layout"
-"""A layout that nobody chose. Its width is measured on vTrain's sweeps, as all other figures are of chosen layouts."""
+"""A layout that its authors did not choose. Its width is measured on vTrain's sweeps: all other layouts were chosen."""
 
 
 def familiarity(case: Case, known_cases: Iterable[Case]) -> str:

@@ -7,4 +7,4 @@ from llmbx.api import NotPossible
 MOST = 0.8
 """Least share of the steps that must have a value which the format always prints; other lines may be damaged."""
 
-NO_SPEC = NotPossible(reason="the log is not that of a run of llmbx, so nothing is known about what was asked for")
+NO_SPEC = NotPossible(reason="the log is not that of a run of llmbx, so the requested configuration is unknown")

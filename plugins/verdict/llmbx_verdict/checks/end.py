@@ -18,7 +18,7 @@ EXCERPT = "the log is an excerpt, or a fork's: it has neither the framework's fi
 """Of a log that `grep` left, and of a fork that prints other lines."""
 
 NOT_ANNOUNCED = "the log does not announce its last step, or does not have it"
-"""The same for a log without a run, of which no cause is known."""
+"""As above, for a log without a run."""
 
 
 def last_line(evidence: Evidence) -> Answer:

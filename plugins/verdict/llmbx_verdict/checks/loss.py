@@ -251,7 +251,7 @@ CHECKS = (
         "Repeat on other nodes; compare with bf16 or another image.", "invalid", not_finite,
     ),
     Check(
-        "loss-negative", "Every loss.", "A cross entropy is never negative: the number is damaged, or is no loss.",
+        "loss-negative", "Every loss.", "A cross entropy is never negative: the value is damaged or not a loss.",
         "Look at the line of that step in the log.", "invalid", negative,
     ),
     Check(
@@ -300,7 +300,7 @@ CHECKS = (
         "Check the precision and the loss scale.", "warning", gradient_not_finite,
     ),
     Check(
-        "gradient-negative", "Every gradient norm.", "A norm is never negative: the number is damaged, or is no norm.",
+        "gradient-negative", "Every gradient norm.", "A norm is never negative: the value is damaged or not a norm.",
         "Look at the line of that step in the log.", "invalid", gradient_negative,
     ),
     Check(

@@ -42,16 +42,16 @@ SHARED_DISK_S = 2.0
 """Seconds by which a line of another machine may be seen late, on a file system that both share."""
 
 LONG_S = 20.0
-"""A window that takes this long is clocked by itself; a shorter one together with the run's other steps."""
+"""Windows shorter than this are timed together with the run's other steps."""
 
-NO_TIMES = "the times of the steps' lines are not known: nobody followed the run, and the log has none"
+NO_TIMES = "the times of the steps' lines are unknown: the run was not followed, and the log has none"
 ONE_READ = "too few of the steps' lines were read at different times: the training was short, or its output is buffered"
 
 WRONG = 10.0
 """A clock must show times that are wrong by this factor, or the check is not possible."""
 
 PHASE = "phase"
-"""The fact of a `restarted` event that begins a phase of the launch, which is no restart."""
+"""The fact of a `restarted` event that begins a phase of the launch, which is not a restart."""
 
 
 def over_peak(evidence: Evidence) -> Answer:
@@ -280,7 +280,7 @@ def _clock(evidence: Evidence) -> Clock | NotPossible:
 
 
 def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
-    """The clock is that of the follower; for a run that nobody followed it is that of the log."""
+    """The clock is that of the follower; for a run that was not followed it is that of the log."""
     numbers = {step.number for step in steps}
     late = SHARED_DISK_S if evidence.spec is not None and evidence.spec.launcher != "local" else 0.0
     seen = _punctual(evidence.arrivals)
