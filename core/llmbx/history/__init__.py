@@ -150,14 +150,14 @@ def reread(install: Install, run: Run) -> None:
 
 def select(install: Install, wanted: Selection) -> list[Run]:
     """The selected runs with a readable record, newest first unless sorted otherwise."""
-    found = []
+    runs = []
     for folder in with_index(install, lambda db: folders(db, wanted)):
         try:
-            found.append(read_run(install.path / folder))
+            runs.append(read_run(install.path / folder))
         except LlmbxError:
             # Written by a newer llmbx: `find_run` reports it, other queries skip it.
             continue
-    return found
+    return runs
 
 
 def find_run(install: Install, text: str) -> Run:
@@ -171,13 +171,13 @@ def find_run(install: Install, text: str) -> Run:
     with contextlib.suppress(ValueError):  # a name that no file system takes
         if os.path.lexists(folder / RECORD):  # `read_run` says why it cannot be read
             return read_run(folder)
-    found = with_index(install, lambda db: _named(db, install, text)) or _of_earlier_job(install, text)
-    if not found:
+    matches = with_index(install, lambda db: _named(db, install, text)) or _of_earlier_job(install, text)
+    if not matches:
         raise UsageError(f"no run '{text}'{with_index(install, lambda db: _hint(db, install, text))}")
-    if len(found) > 1:
-        newest = ", ".join(_both_names(install, folder) for folder in found[:3]) + (" …" if len(found) > 3 else "")
-        raise UsageError(f"'{text}' matches {len(found)} runs; be more specific: {newest}")
-    return read_run(install.path / found[0])
+    if len(matches) > 1:
+        newest = ", ".join(_both_names(install, folder) for folder in matches[:3]) + (" …" if len(matches) > 3 else "")
+        raise UsageError(f"'{text}' matches {len(matches)} runs; be more specific: {newest}")
+    return read_run(install.path / matches[0])
 
 
 def tag_named(text: str) -> str | None:
@@ -190,13 +190,13 @@ def complete(install: Install, begun: str, limit: int = 50) -> list[tuple[str, s
 
     def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
         columns = ("id", "workload.name", "workload.size", "status", "created")
-        found = []
+        completions = []
         for name, workload, size, status, created in rows(
             db, Selection(where=f"id LIKE '{begun}%'", limit=limit), columns
         ):
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(created or 0)))
-            found.append((str(name), f"{workload} {size}, {status}, {when}"))
-        return found
+            completions.append((str(name), f"{workload} {size}, {status}, {when}"))
+        return completions
 
     return with_index(install, work) if begun.isalnum() or not begun else []
 
@@ -209,13 +209,13 @@ def _named(db: sqlite3.Connection, install: Install, text: str) -> list[str]:
     if (tag := tag_named(text)) is not None:
         return _tagged(db, install, tag)
     query = 'SELECT folder, "user" FROM runs WHERE {} ORDER BY "created" DESC'
-    found = db.execute(query.format('"id" = ?1 OR "run_id" = ?1 OR "job_id" = ?1'), (text,)).fetchall()
+    matches = db.execute(query.format('"id" = ?1 OR "run_id" = ?1 OR "job_id" = ?1'), (text,)).fetchall()
     for name in ("id", "run_id") if len(text) >= SHORTEST_PREFIX else ("run_id",):
         begins = f'"{name}" >= ?1 AND "{name}" < ?1 || char(1114111)'
-        if text and not found:
-            found = db.execute(query.format(begins), (text,)).fetchall()
-    own = [folder for folder, user in found if user == current_user()]
-    return own or [folder for folder, _ in found]
+        if text and not matches:
+            matches = db.execute(query.format(begins), (text,)).fetchall()
+    own = [folder for folder, user in matches if user == current_user()]
+    return own or [folder for folder, _ in matches]
 
 
 def _tagged(db: sqlite3.Connection, install: Install, tag: str) -> list[str]:

@@ -112,10 +112,10 @@ def full_name(name: str) -> str | None:
 
 def column(name: str, option: str) -> str:
     """The column with this name or alias. Raises `UsageError` with the closest one."""
-    known = full_name(name)
-    if known is None:
+    full = full_name(name)
+    if full is None:
         raise unknown(name, option)
-    return known
+    return full
 
 
 def unknown(name: str, option: str) -> UsageError:
@@ -127,16 +127,16 @@ def unknown(name: str, option: str) -> UsageError:
 
 def kind_of(column: str) -> Kind:
     """The kind of a column, also of one of a measure."""
-    found = MEASURE.fullmatch(column)
-    if found is None:
+    match = MEASURE.fullmatch(column)
+    if match is None:
         return COLUMNS[column]
-    return {"unit": "text", "kind": "text", "steps": "count"}.get(found[2], "number")  # type: ignore[return-value]
+    return {"unit": "text", "kind": "text", "steps": "count"}.get(match[2], "number")  # type: ignore[return-value]
 
 
 def expression(column: str) -> str:
     """The SQL of a column. That of a measure is a member of the JSON text in `measures`."""
-    found = MEASURE.fullmatch(column)
-    return quoted(column) if found is None else f"json_extract(\"measures\", '$.{found[1]}.{found[2]}')"
+    match = MEASURE.fullmatch(column)
+    return quoted(column) if match is None else f"json_extract(\"measures\", '$.{match[1]}.{match[2]}')"
 
 
 def quoted(column: str) -> str:
@@ -149,9 +149,9 @@ _LISTED = {name: full_name(name) or name for name in Entry.__struct_fields__}
 
 def flatten(members: dict[str, Any]) -> Values:
     """The fields of a result (or of a substitute for one) that are columns; values of the wrong kind become None."""
-    found: Values = {}
-    _flatten(members, "", found)
-    return found
+    values: Values = {}
+    _flatten(members, "", values)
+    return values
 
 
 def _flatten(members: dict[str, Any], prefix: str, found: Values) -> None:
@@ -170,8 +170,8 @@ def _measures_text(member: object) -> str | None:
     """The measures of a result as JSON text for the database; None without any, or if they are damaged."""
     if type(member) is not dict or not member:
         return None
-    good = {name: known for name, known in member.items() if type(known) is dict and re.fullmatch(MEASURE_NAME, name)}
-    return msgspec.json.encode({name: _numbers(known) for name, known in good.items()}).decode() if good else None
+    good = {name: facts for name, facts in member.items() if type(facts) is dict and re.fullmatch(MEASURE_NAME, name)}
+    return msgspec.json.encode({name: _numbers(facts) for name, facts in good.items()}).decode() if good else None
 
 
 def _numbers(known: dict[str, Any]) -> dict[str, Any]:
@@ -206,10 +206,10 @@ def entry(values: Values, folder: str) -> Entry:
 
 def _measures_object(text: Scalar) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(str(text or "{}"))
+        measures = msgspec.json.decode(str(text or "{}"))
     except NOT_JSON:
         return {}
-    return found if type(found) is dict else {}
+    return measures if type(measures) is dict else {}
 
 
 def document(values: Values, folder: str) -> str:

@@ -132,8 +132,8 @@ def _make(db: sqlite3.Connection) -> None:
     if _version(db) == SCHEMA:  # another process has created them in the meantime
         db.execute("COMMIT")
         return
-    known = db.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
-    for kind, name in known:
+    existing = db.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
+    for kind, name in existing:
         if kind in ("table", "view"):
             db.execute(f'DROP {kind} IF EXISTS "{name}"')
     columns = ", ".join(quoted(name) for name in COLUMNS)

@@ -106,12 +106,12 @@ def load_runs(
     install that does not exist and for invalid filters.
     """
     names = (*COLUMNS, FOLDER)
-    found_in = _install(install)
-    wanted = selection(where, (since, until), (tags,) if isinstance(tags, str) else tags, user, sort, limit)
-    with _shared(found_in):
-        found = list_runs(found_in, _plugins, wanted, names)
-    root = Path(os.path.realpath(found_in.root))
-    rows = [_row(dict(zip(names, values, strict=True))) for values in found.rows]
+    place = _install(install)
+    query = selection(where, (since, until), (tags,) if isinstance(tags, str) else tags, user, sort, limit)
+    with _shared(place):
+        listing = list_runs(place, _plugins, query, names)
+    root = Path(os.path.realpath(place.root))
+    rows = [_row(dict(zip(names, values, strict=True))) for values in listing.rows]
     return Runs([{**row, FOLDER: str(root / row[FOLDER])} for row in rows])
 
 
@@ -126,12 +126,12 @@ def _install(given: str | os.PathLike[str] | None) -> Install:
 
     if given is None:
         config, _ = load_config()
-        found = find_install(os.environ, config.install, config.install_file)
+        install = find_install(os.environ, config.install, config.install_file)
     else:
-        found = Install(root=absolute(os.fspath(given), "install"), origin="install")
-        if not found.path.is_dir():
-            raise UsageError(f"install {found.root}: no such folder; expected the folder that LLMB_INSTALL names")
-    return found
+        install = Install(root=absolute(os.fspath(given), "install"), origin="install")
+        if not install.path.is_dir():
+            raise UsageError(f"install {install.root}: no such folder; expected the folder that LLMB_INSTALL names")
+    return install
 
 
 @contextlib.contextmanager

@@ -90,10 +90,10 @@ def check_measures(db: sqlite3.Connection, wanted: Selection, columns: Sequence[
     names = [match[1] for text in texts for match in MEASURE.finditer(text)]
     if not names:
         return
-    known = [name for (name,) in db.execute("SELECT DISTINCT key FROM runs, json_each(runs.measures)")]
+    measures = [name for (name,) in db.execute("SELECT DISTINCT key FROM runs, json_each(runs.measures)")]
     for name in names:
-        if name not in known:
-            raise UsageError(f"no run has the measure '{name}'{did_you_mean(name, known)}")
+        if name not in measures:
+            raise UsageError(f"no run has the measure '{name}'{did_you_mean(name, measures)}")
 
 
 def _where(wanted: Selection) -> tuple[str, tuple[Scalar, ...]]:

@@ -60,15 +60,15 @@ def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:
 def refresh_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> None:
     """Update every unfinished run, in its folder and in the index."""
     rows = db.execute(f"SELECT folder, path FROM runs WHERE {UNFINISHED}").fetchall()
-    found = []
+    updated = []
     for folder, path, run in _watched(rows, install, plugins):
         status, reason = current_status(run, plugins)
         seen = read_now(install, path, folder)
         if seen.values is not None and seen.values["status"] == UNKNOWN:
             seen.values.update(status=status, cause=reason)
-        found.append(seen)
-    if found:
-        write(db, install, found, {})
+        updated.append(seen)
+    if updated:
+        write(db, install, updated, {})
 
 
 def _watched(rows: list[tuple[str, str]], install: Install, plugins: Plugins) -> list[tuple[str, str, Run]]:

@@ -59,10 +59,10 @@ class ScannedRun(NamedTuple):
 
 def update(db: sqlite3.Connection, install: Install, progress: Progress | None = None) -> None:
     """Update the index from the folders."""
-    known = dict(db.execute("SELECT path, stamp FROM experiments"))
+    stamps = dict(db.execute("SELECT path, stamp FROM experiments"))
     there = dict(experiments(install))
-    stale = [path for path, stamp in there.items() if stamp == TOO_RECENT or known.get(path) != stamp]
-    _drop(db, [path for path in known if path not in there])
+    stale = [path for path, stamp in there.items() if stamp == TOO_RECENT or stamps.get(path) != stamp]
+    _drop(db, [path for path in stamps if path not in there])
     batch: list[ScannedRun] = []
     done: list[str] = []
     for number, path in enumerate(stale, 1):
@@ -113,17 +113,17 @@ def _bases(install: Install) -> Iterator[Path]:
 
 def _changed(db: sqlite3.Connection, install: Install, path: str) -> list[ScannedRun]:
     """The runs of one experiment that are new or changed; deleted runs are removed from the index."""
-    known = dict(db.execute("SELECT folder, stamp FROM runs WHERE path = ?", (path,)))
-    found = []
-    for folder in _run_folders(install, path, set(known)):
+    stamps = dict(db.execute("SELECT folder, stamp FROM runs WHERE path = ?", (path,)))
+    changed = []
+    for folder in _run_folders(install, path, set(stamps)):
         stamp = _stamp(folder if folder.startswith("/") else f"{install.root}/{folder}")
         if stamp is None:
             continue
-        before = known.pop(folder, None)
+        before = stamps.pop(folder, None)
         if stamp == TOO_RECENT or stamp != before:
-            found.append(read(install, path, folder, stamp))
-    _forget(db, [*known, *(item.folder for item in found if item.values is None)])
-    return found
+            changed.append(read(install, path, folder, stamp))
+    _forget(db, [*stamps, *(item.folder for item in changed if item.values is None)])
+    return changed
 
 
 def _run_folders(install: Install, path: str, known: Collection[str]) -> Iterator[str]:

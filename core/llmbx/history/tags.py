@@ -50,10 +50,10 @@ def read_tags(folder: Path, started: tuple[str, ...] = ()) -> tuple[str, ...]:
 def tags_in(folder: Path, owner: int, content: bytes | OSError, started: tuple[str, ...]) -> tuple[str, ...]:
     """The tags of the run in a folder of this owner, whose file of tags has been read."""
     try:
-        known = started if isinstance(content, OSError) else tuple(decode(content, list[str]))
+        tags = started if isinstance(content, OSError) else tuple(decode(content, list[str]))
     except NOT_JSON:
-        known = started
-    return known if owner == os.geteuid() else tuple(dict.fromkeys((*known, *foreign_tags.of(folder))))
+        tags = started
+    return tags if owner == os.geteuid() else tuple(dict.fromkeys((*tags, *foreign_tags.of(folder))))
 
 
 def tags_of(run: Run) -> tuple[str, ...]:

@@ -28,10 +28,10 @@ def parse_time(text: str, option: str, now: float | None = None, end_of_day: boo
     if ago:
         return (time.time() if now is None else now) - float(ago[1]) * _SECONDS[ago[2]]
     try:
-        found = datetime.fromisoformat(words)
+        moment = datetime.fromisoformat(words)
         if end_of_day and _DAY.fullmatch(words):
-            found += timedelta(days=1)
-        return found.timestamp()
+            moment += timedelta(days=1)
+        return moment.timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
             f"{option} '{text}': expected a date (2026-11-20), a date and time (2026-11-20 14:30) "

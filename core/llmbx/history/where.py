@@ -99,12 +99,12 @@ def _named(name: str, compared: str = NUMERAL) -> str:
     """A column as SQL, and other words as they are. `compared` is the string that it is compared with."""
     if name.upper() == "NONE":
         return "NULL"
-    known = column(name, "--where") if "." in name else full_name(name)
-    if known is None:
+    full = column(name, "--where") if "." in name else full_name(name)
+    if full is None:
         return name
-    if kind_of(known) in _NUMBERS and not _NUMBER.fullmatch(compared):
+    if kind_of(full) in _NUMBERS and not _NUMBER.fullmatch(compared):
         raise _wrong(f"{name} is not text, and is compared with {compared}")
-    return _COMPARED[kind_of(known)].format(expression(known))
+    return _COMPARED[kind_of(full)].format(expression(full))
 
 
 def _check(sql: str) -> None:

@@ -42,18 +42,18 @@ def arguments(spec: RunSpec, release: Release, stage: Stage) -> tuple[str, ...]:
 
     The user's own arguments (the setting `extra`) come last, so that they override the others.
     """
-    known = {**values(spec), "compilation_cache": stage.compilation_cache, "profile_all": _word(stage.profile_all)}
-    templates = [*release.arguments, *(() if known["model_name"] else release.shape)]
+    parameters = {**values(spec), "compilation_cache": stage.compilation_cache, "profile_all": _word(stage.profile_all)}
+    templates = [*release.arguments, *(() if parameters["model_name"] else release.shape)]
     if stage.profile:
         span = stage.profile.stop - stage.profile.start
-        known |= {"profile_tool": stage.profile.tool, "profile_start": stage.profile.start, "profile_steps": span}
+        parameters |= {"profile_tool": stage.profile.tool, "profile_start": stage.profile.start, "profile_steps": span}
         templates += release.profile
     name = spec.experiment if stage.role == "train" else f"{spec.experiment}-{stage.role}"
     on_device = settings(spec).remat_keep.replace(",", " ").split()
     return (
         f"run_name={name}",
         f"steps={stage.steps}",
-        *fill(templates, known),
+        *fill(templates, parameters),
         *(f"{tensor}=device" for tensor in on_device),
         *settings(spec).extra.split(),
     )

@@ -45,9 +45,9 @@ def program(spec: RunSpec) -> ConfigurationProgram:
     """
     release = release_of(spec)
     if not release.cpu:
-        known = ", ".join(name for name, found in releases().items() if found.cpu)
+        names = ", ".join(name for name, other in releases().items() if other.cpu)
         raise InfraError(
-            f"{release.title} cannot be installed as a package: use --run with a run's id, or --set maxtext={known}"
+            f"{release.title} cannot be installed as a package: use --run with a run's id, or --set maxtext={names}"
         )
     stage = measured_stage(spec, "train", None)
     return ConfigurationProgram(

@@ -49,8 +49,8 @@ class Release(Value, frozen=True):
 def releases() -> Mapping[str, Release]:
     """Return every supported release by name."""
     folder = resources.files(__package__) / "releases"
-    found = [read_toml(file, Release) for file in folder.iterdir() if file.name.endswith(".toml")]
-    return {release.name: release for release in found}
+    supported = [read_toml(file, Release) for file in folder.iterdir() if file.name.endswith(".toml")]
+    return {release.name: release for release in supported}
 
 
 def release_of(spec: RunSpec) -> Release:
@@ -61,15 +61,15 @@ def release_of(spec: RunSpec) -> Release:
     name = settings(spec).maxtext
     if name != BY_IMAGE:
         return _named(name)
-    found = dated(spec.image.reference) if spec.image else None
-    return found or _named(spec.driver.removeprefix("maxtext-"))
+    release = dated(spec.image.reference) if spec.image else None
+    return release or _named(spec.driver.removeprefix("maxtext-"))
 
 
 def dated(reference: str) -> Release | None:
     """Return the release in an image by the date in its tag; None without a date, or if it is between releases."""
     day = image_day(reference)
-    known = releases().values()
-    return next((r for r in known if day and r.since <= day < (r.until or "9999")), None)
+    supported = releases().values()
+    return next((r for r in supported if day and r.since <= day < (r.until or "9999")), None)
 
 
 def image_day(reference: str) -> str | None:

@@ -45,15 +45,15 @@ def of_window(
     if policy.strip().lower() != "last" or not measured:
         return judge(measured)
     window, steady = choose_window(steps, "auto", excluded)
-    found = judge(steady)
-    if found.verdict in (None, "too few steps"):
-        return found
+    judged = judge(steady)
+    if judged.verdict in (None, "too few steps"):
+        return judged
     place = f"steps {window.first}-{window.last}"
     odd = {outlier.number: outlier.ratio for outlier in series.detect(steady).outliers}
     if ratio := odd.get(measured[-1].number):
         reason = f"the measured step took {ratio:.2f} times as long as the median of {place}"
         return Stability(verdict="outliers", reason=reason)
-    return Stability(verdict=found.verdict, reason=f"{place}: {found.reason}")
+    return Stability(verdict=judged.verdict, reason=f"{place}: {judged.reason}")
 
 
 def judge(steps: Sequence[Step]) -> Stability:
@@ -68,9 +68,9 @@ def judge(steps: Sequence[Step]) -> Stability:
         measured = "1 step was" if len(times) == 1 else f"{len(times)} steps were"
         reason = f"{measured} measured, but a verdict needs {LEAST_STEPS}: use a longer --window or more steps"
         return Stability(verdict="too few steps", reason=reason)
-    found = [*_findings(timed, times)]
-    verdict: Stable = next((name for name, _ in found if name is not None), "stable")
-    return Stability(verdict=verdict, reason="; ".join(text for _, text in found))
+    findings = [*_findings(timed, times)]
+    verdict: Stable = next((name for name, _ in findings if name is not None), "stable")
+    return Stability(verdict=verdict, reason="; ".join(text for _, text in findings))
 
 
 def _findings(steps: Sequence[Step], times: Sequence[float]) -> Iterator[tuple[Stable | None, str]]:
@@ -82,13 +82,13 @@ def _findings(steps: Sequence[Step], times: Sequence[float]) -> Iterator[tuple[S
         yield "drifting", series.drift_words(seen.drift)
     shift = _shift(seen.outliers, times)
     matters = shift > NOTABLE_SHIFT
-    known = seen.levels is not None or seen.drift is not None or matters
-    noise = 0.0 if known else uncertainty(times) or 0.0
+    explained = seen.levels is not None or seen.drift is not None or matters
+    noise = 0.0 if explained else uncertainty(times) or 0.0
     noisy = noise > LARGEST_UNCERTAINTY
     if noisy:
         most = f"more than ±{100 * LARGEST_UNCERTAINTY:g} %"
         yield "noisy", f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}, {most}"
-    elif not known:
+    elif not explained:
         yield "stable", f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}"
     if seen.outliers:
         words = f"{series.outlier_words(seen.outliers)}, which move{'s' * (len(seen.outliers) == 1)} the mean by up to"

@@ -49,7 +49,7 @@ def recording(module: Any, initialize: Callable[..., Any], folder: Path) -> Call
 def write(configuration: Any, folder: Path) -> None:
     """Write every key of a configuration."""
     keys = configuration.get_keys()
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in sorted(dict(keys).items()):
-        final.spread(str(name), value, found, ())
-    final.write_flat(found, seen.versions(PACKAGES), folder)
+        final.spread(str(name), value, values, ())
+    final.write_flat(values, seen.versions(PACKAGES), folder)

@@ -74,8 +74,8 @@ def build_folder(profile: dict[str, Any]) -> Path:
 
 def step_time(folder: Path) -> float | None:
     """Return the step time of the collect phase in seconds; None if it is not stored."""
-    found = json.loads((folder / KEY).read_text(encoding="utf-8")).get("step_time_s")
-    return None if found is None else float(found)
+    seconds = json.loads((folder / KEY).read_text(encoding="utf-8")).get("step_time_s")
+    return None if seconds is None else float(seconds)
 
 
 def publish(profile: dict[str, Any], made: Path, step_time_s: float | None = None) -> None:
@@ -116,8 +116,8 @@ def contents(folder: Path) -> list[Path]:
 
 def digest(file: Path) -> str:
     """Return the SHA-256 of a file in hex."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     with file.open("rb") as stream:
         while chunk := stream.read(1 << 20):
-            found.update(chunk)
-    return found.hexdigest()
+            sha256.update(chunk)
+    return sha256.hexdigest()

@@ -48,12 +48,12 @@ def problem(env: Mapping[str, str] = os.environ, python: str = sys.executable) -
 
 def _reason(text: str) -> str | None:
     """Return the reason in XLA's messages; None if they are about something else."""
-    if found := _UNKNOWN.search(text):
+    if match := _UNKNOWN.search(text):
         # Before jaxlib 0.5, known flags follow after two spaces, left over from the list that XLA has parsed.
-        flags = found[1].partition("  ")[0].strip()
+        flags = match[1].partition("  ")[0].strip()
         return f"the XLA of {_jaxlib()} does not know (or does not accept the value of) {flags}: {FIX}"
-    if found := _VALUE.search(text) or _OTHER.search(text):
-        return f"the XLA of {_jaxlib()} cannot read {VARIABLE}: {found[found.lastindex or 0].rstrip('.')}"
+    if match := _VALUE.search(text) or _OTHER.search(text):
+        return f"the XLA of {_jaxlib()} cannot read {VARIABLE}: {match[match.lastindex or 0].rstrip('.')}"
     return None
 
 

@@ -92,6 +92,6 @@ class Found:
             self._dtype = _DTYPES.get(value, value)
             return {}
         if name == "quantization":
-            found = "fp8" if "fp8" in value else self._dtype if value in ("", "None") else value
-            return {"dtype": found} if found else {}
+            dtype = "fp8" if "fp8" in value else self._dtype if value in ("", "None") else value
+            return {"dtype": dtype} if dtype else {}
         return {_NUMBERS[name]: read_whole(value)} if value.isdecimal() else {}

@@ -87,7 +87,7 @@ class MaxTextParser(LogParser):
 
     def feed(self, line: str) -> list[Record]:
         """Return the records that become known with this line."""
-        found: list[Record] = []
+        records: list[Record] = []
         if "step: " in line:
             heads = list(_HEAD.finditer(line))
             stamped = _STAMP.search(line)
@@ -95,12 +95,12 @@ class MaxTextParser(LogParser):
             ends = [*(head.start() for head in heads[1:]), len(line)]
             for head, end in zip(heads, ends, strict=False):
                 cut = end < len(line) or line.endswith(CUT)
-                found += self._step(read_whole(head["number"]), _values(line[head.end() : end], cut), line, stamp)
+                records += self._step(read_whole(head["number"]), _values(line[head.end() : end], cut), line, stamp)
         if not self._is_given and "Config param steps: " in line and (stated := _STEPS.search(line)):
             self._last = int(stated["steps"]) - 1
         if "llmbx: phase " in line and (begun := _PHASE.search(line)):
-            found += self._begin(begun["role"], line)
-        return [*found, *self._found.find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
+            records += self._begin(begun["role"], line)
+        return [*records, *self._found.find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
 
     def close(self) -> list[Record]:
         """Return the step time of a collect phase that no other phase follows."""
@@ -111,17 +111,17 @@ class MaxTextParser(LogParser):
             return [self._record(number, values, None)]  # core reports and drops it
         if self._phase == "collect":
             return self._collected(number, values, line)
-        found: list[Record] = []
+        records: list[Record] = []
         if self._restarts(number, stamp):
             self._attempt, self._highest, self._stamp = self._attempt + 1, None, None
             self._signatures, self._found = Signatures(), Found()
             facts: Facts = {"attempt": self._attempt, "fell_to": number}
-            found.append(Event(kind="restarted", text=line.strip(), facts=facts))
+            records.append(Event(kind="restarted", text=line.strip(), facts=facts))
         if self._highest is None or number >= self._highest:
             self._highest, self._stamp = number, stamp or self._stamp
         if number == self._last:
             self._signatures.finished()
-        return [*found, self._record(number, values, stamp)]
+        return [*records, self._record(number, values, stamp)]
 
     def _record(self, number: int, values: Mapping[str, float], stamp: str | None) -> Step:
         timed = values if number not in self._untimed else {}
@@ -147,14 +147,14 @@ class MaxTextParser(LogParser):
         return stamp is None or self._stamp is None or stamp > self._stamp
 
     def _begin(self, role: str, line: str) -> list[Record]:
-        found: list[Record] = self._summary()
+        records: list[Record] = self._summary()
         if self._highest is not None:
             self._attempt, self._highest = self._attempt + 1, None
             self._signatures, self._found = Signatures(), Found()
             facts: Facts = {"attempt": self._attempt, "phase": role}
-            found.insert(0, Event(kind="restarted", text=line.strip(), facts=facts))
+            records.insert(0, Event(kind="restarted", text=line.strip(), facts=facts))
         self._phase = role
-        return [*found, Event(kind="phase", text=line.strip(), facts={"role": role})]
+        return [*records, Event(kind="phase", text=line.strip(), facts={"role": role})]
 
     def _collected(self, number: int, values: Mapping[str, float], line: str) -> list[Record]:
         if number in self._times or "time_s" not in values:
@@ -176,8 +176,8 @@ class MaxTextParser(LogParser):
 
 def _values(body: str, cut: bool) -> dict[str, float]:
     """Return the values of a step line by field name. The last value of a line that was `cut` is ignored."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for pair in _PAIR.finditer(body.removesuffix(CUT) + ("#" if cut else "")):
         member = _FIXED[pair["fixed"]] if pair["fixed"] else _FREE[pair["free"]]
-        found.setdefault(member, read_real(pair["decimals"] or pair["number"]))
-    return found
+        values.setdefault(member, read_real(pair["decimals"] or pair["number"]))
+    return values

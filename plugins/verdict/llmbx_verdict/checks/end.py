@@ -38,17 +38,17 @@ def crash(evidence: Evidence) -> Answer:
     """A failure after the last step."""
     if not evidence.ended_well:
         return _not_ended(evidence)
-    found = _first(evidence.after, CRASHES)
-    return f"after the last step: {_line(found)}" if found else None
+    event = _first(evidence.after, CRASHES)
+    return f"after the last step: {_line(event)}" if event else None
 
 
 def failure_inside(evidence: Evidence) -> Answer:
     """A failure of the machine before the last step."""
     inside = evidence.events[: len(evidence.events) - len(evidence.after)]
-    found = _first(inside, BROKEN)
-    if found is None or (evidence.spec is not None and not evidence.ended_well):
+    event = _first(inside, BROKEN)
+    if event is None or (evidence.spec is not None and not evidence.ended_well):
         return None  # of a run that did not reach its end, the cause is already known
-    return f"the log has a failure before the last step: {_line(found)}"
+    return f"the log has a failure before the last step: {_line(event)}"
 
 
 def _not_ended(evidence: Evidence) -> NotPossible:

@@ -31,19 +31,19 @@ def gpu_type(evidence: Evidence) -> Answer:
     spec = evidence.spec
     if spec is None:
         return NO_SPEC
-    known = GpuType.builtin().get(spec.gpu_type)
+    requested = GpuType.builtin().get(spec.gpu_type)
     if not _seen(evidence):
         return NOTHING_SEEN
-    if known is None or not known.match:
+    if requested is None or not requested.match:
         return NotPossible(reason=f"the product names of {spec.gpu_type} are not known")
-    other = [name for name in evidence.gpus or () if not _matches(known, name)]
+    other = [name for name in evidence.gpus or () if not _matches(requested, name)]
     if other:
-        return f"the recipe is for {known.title}, but the first rank saw {other[0]}"
+        return f"the recipe is for {requested.title}, but the first rank saw {other[0]}"
     for number, node in enumerate(evidence.nodes):
-        strangers = [name for name in _products(node) if not _matches(known, name)]
+        strangers = [name for name in _products(node) if not _matches(requested, name)]
         # A display's GPU beside enough of the right ones is not used.
         if strangers and len(node.gpus) - len(strangers) < _wanted(spec):
-            return f"the recipe is for {known.title}, but {_name(node, number)} has {_counted(strangers)}"
+            return f"the recipe is for {requested.title}, but {_name(node, number)} has {_counted(strangers)}"
     return _unseen(evidence)
 
 
@@ -64,12 +64,12 @@ def gpu_count(evidence: Evidence) -> Answer:
         return NO_SPEC
     if not _seen(evidence):
         return NOTHING_SEEN
-    wanted = _wanted(spec)
-    if evidence.gpus and len(evidence.gpus) < wanted:
-        return f"the first rank saw {len(evidence.gpus)} GPUs, but its node should have {wanted}"
+    expected = _wanted(spec)
+    if evidence.gpus and len(evidence.gpus) < expected:
+        return f"the first rank saw {len(evidence.gpus)} GPUs, but its node should have {expected}"
     for number, node in enumerate(evidence.nodes):
-        if node.gpus and len(node.gpus) < wanted:
-            return f"{_name(node, number)} has {len(node.gpus)} GPUs, but it should have {wanted}"
+        if node.gpus and len(node.gpus) < expected:
+            return f"{_name(node, number)} has {len(node.gpus)} GPUs, but it should have {expected}"
     return _unseen(evidence)
 
 
@@ -79,9 +79,9 @@ def mixed_gpus(evidence: Evidence) -> Answer:
     if isinstance(used, NotPossible):
         return used
     for fact, what in (("gpu", "products"), ("gpu_clock_sm_max_mhz", "highest SM clocks (MHz)")):
-        found = _by_value(used, fact)
-        if len(found) > 1:
-            return f"the GPUs have different {what}: {_listed(found)}"
+        values = _by_value(used, fact)
+        if len(values) > 1:
+            return f"the GPUs have different {what}: {_listed(values)}"
     return _unseen(evidence)
 
 
@@ -90,8 +90,8 @@ def mixed_drivers(evidence: Evidence) -> Answer:
     used = _queried(evidence)
     if isinstance(used, NotPossible):
         return used
-    found = _by_value(used, "driver")
-    return f"the nodes have different GPU drivers: {_listed(found)}" if len(found) > 1 else _unseen(evidence)
+    drivers = _by_value(used, "driver")
+    return f"the nodes have different GPU drivers: {_listed(drivers)}" if len(drivers) > 1 else _unseen(evidence)
 
 
 def power_limit(evidence: Evidence) -> Answer:
@@ -130,13 +130,13 @@ def _queried(evidence: Evidence) -> list[tuple[str, list[Gpu]]] | NotPossible:
         return NO_SPEC
     if spec.gpu_type == CPU or not any(node.gpus for node in evidence.nodes):
         return NotPossible(reason="no node recorded its GPUs: nvidia-smi is missing or did not answer")
-    known = GpuType.builtin().get(spec.gpu_type)
-    found = []
+    requested = GpuType.builtin().get(spec.gpu_type)
+    queried = []
     for number, node in enumerate(evidence.nodes):
-        right = [gpu for gpu in node.gpus if known and _matches(known, str(gpu.get("gpu")))]
+        right = [gpu for gpu in node.gpus if requested and _matches(requested, str(gpu.get("gpu")))]
         if node.gpus:
-            found.append((_name(node, number), right or list(node.gpus)))
-    return found
+            queried.append((_name(node, number), right or list(node.gpus)))
+    return queried
 
 
 def _seen(evidence: Evidence) -> bool:
@@ -148,11 +148,11 @@ def _seen(evidence: Evidence) -> bool:
 def _unseen(evidence: Evidence) -> NotPossible | None:
     """Nothing was found, but not every node recorded its GPUs."""
     assert evidence.spec is not None
-    known = sum(bool(node.gpus) for node in evidence.nodes)
+    recorded = sum(bool(node.gpus) for node in evidence.nodes)
     if evidence.gpus and not (evidence.nodes and evidence.nodes[0].gpus):
-        known += 1
-    asked = evidence.spec.nodes
-    return NotPossible(reason=f"only {known} of {asked} nodes recorded their GPUs") if known < asked else None
+        recorded += 1
+    nodes = evidence.spec.nodes
+    return NotPossible(reason=f"only {recorded} of {nodes} nodes recorded their GPUs") if recorded < nodes else None
 
 
 def _products(node: Node) -> list[str]:
@@ -183,11 +183,11 @@ def _counted(names: Sequence[str]) -> str:
 
 def _by_value(used: Sequence[tuple[str, list[Gpu]]], fact: str) -> dict[str, list[str]]:
     """The known values of a fact, each with the nodes that have it."""
-    found: dict[str, list[str]] = {}
+    nodes: dict[str, list[str]] = {}
     for name, gpus in used:
         for value in dict.fromkeys(gpu[fact] for gpu in gpus if gpu.get(fact) is not None):
-            found.setdefault(str(value), []).append(name)
-    return found
+            nodes.setdefault(str(value), []).append(name)
+    return nodes
 
 
 def _listed(found: Mapping[str, Sequence[str]]) -> str:
@@ -201,11 +201,11 @@ def backend(evidence: Evidence) -> Answer:
     spec = evidence.spec
     if spec is None:
         return NO_SPEC
-    found = [str(event.facts["backend"]) for event in evidence.events if "backend" in event.facts]
-    if not found:
+    stated = [str(event.facts["backend"]) for event in evidence.events if "backend" in event.facts]
+    if not stated:
         return NotPossible(reason="the log does not state the kind of device")
-    wanted = BACKENDS[CPU] if spec.gpu_type == CPU else "a GPU"
-    other = next((name for name in found if BACKENDS.get(name.lower(), wanted) != wanted), None)
+    expected = BACKENDS[CPU] if spec.gpu_type == CPU else "a GPU"
+    other = next((name for name in stated if BACKENDS.get(name.lower(), expected) != expected), None)
     return f"the framework ran on {BACKENDS[other.lower()]}, but {spec.gpu_type} was asked for" if other else None
 
 

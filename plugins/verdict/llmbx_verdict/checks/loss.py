@@ -131,10 +131,10 @@ def diverged(evidence: Evidence) -> Answer:
 
 def validation(evidence: Evidence) -> Answer:
     """A validation loss is negative or not finite."""
-    found = [float(e.facts["loss"]) for e in evidence.events if e.kind == "validation" and "loss" in e.facts]
-    if not found:
+    losses = [float(e.facts["loss"]) for e in evidence.events if e.kind == "validation" and "loss" in e.facts]
+    if not losses:
         return NotPossible(reason="the log has no validation loss")
-    bad = next((loss for loss in found if not math.isfinite(loss) or loss < 0), None)
+    bad = next((loss for loss in losses if not math.isfinite(loss) or loss < 0), None)
     return f"a validation loss is {bad}" if bad is not None else None
 
 
@@ -230,10 +230,10 @@ def _missing(evidence: Evidence, field: str, name: str) -> Answer:
 
 
 def _all_zero(values: Sequence[float | None], name: str) -> Answer:
-    known = [value for value in values if value is not None]
-    if not known:
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         return NotPossible(reason=f"no step has a {name}")
-    return f"the {name} is 0 in all of {len(known)} steps" if not any(known) else None
+    return f"the {name} is 0 in all of {len(numbers)} steps" if not any(numbers) else None
 
 
 def _losses(steps: Sequence[Step]) -> list[float]:

@@ -131,10 +131,10 @@ def two_writers(evidence: Evidence) -> Answer:
 
 def measured_twice(evidence: Evidence) -> Answer:
     """The log has a measure of one step twice, with different values."""
-    found = [conflict for conflict in evidence.conflicts if conflict.field.startswith("measures.")]
-    if (evidence.prints is not None and evidence.prints.every_rank) or not found:
+    conflicts = [conflict for conflict in evidence.conflicts if conflict.field.startswith("measures.")]
+    if (evidence.prints is not None and evidence.prints.every_rank) or not conflicts:
         return None
-    name, steps = found[0].field.removeprefix("measures."), sorted({conflict.number for conflict in found})
+    name, steps = conflicts[0].field.removeprefix("measures."), sorted({conflict.number for conflict in conflicts})
     more = f", and {len(steps) - 1} other steps" if len(steps) > 1 else ""
     return f"the log has {name} of step {steps[0]} twice, with different values{more}; the last one is used"
 

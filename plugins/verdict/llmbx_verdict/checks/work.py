@@ -89,32 +89,32 @@ def tokens(evidence: Evidence) -> Answer:
 
 def consumed(evidence: Evidence) -> Answer:
     """The consumed samples do not grow by one batch a step."""
-    known = _counted(evidence)
-    if len(known) < 2:
+    counted = _counted(evidence)
+    if len(counted) < 2:
         return NotPossible(reason="fewer than two steps have the consumed samples")
     cut = set(miscounted(evidence))
-    for before, after in itertools.pairwise(step for step in known if step.number not in cut):
+    for before, after in itertools.pairwise(step for step in counted if step.number not in cut):
         size = evidence.spec.global_batch_size if evidence.spec else after.global_batch_size
         if size is None:
             return NotPossible(reason="the size of the batch is not known")
         grown = (after.consumed_samples or 0) - (before.consumed_samples or 0)
-        wanted = size * (after.number - before.number)
-        if grown != wanted:
+        expected = size * (after.number - before.number)
+        if grown != expected:
             span = f"from step {before.number} to step {after.number}"
-            return f"the consumed samples grow by {grown} {span}, not by {wanted}"
+            return f"the consumed samples grow by {grown} {span}, not by {expected}"
     return None
 
 
 def miscounted(evidence: Evidence) -> list[int]:
     """The steps whose consumed samples fit neither neighbour, while these fit each other: their line was cut."""
-    found = []
-    for before, step, after in zip(known := _counted(evidence), known[1:], known[2:], strict=False):
-        first, own, last = (one.consumed_samples or 0 for one in (before, step, after))
-        wanted = (last - first) * (step.number - before.number) / (after.number - before.number or 1)
+    numbers = []
+    for before, step, after in zip(counted := _counted(evidence), counted[1:], counted[2:], strict=False):
+        first, own, last = (neighbour.consumed_samples or 0 for neighbour in (before, step, after))
+        expected = (last - first) * (step.number - before.number) / (after.number - before.number or 1)
         size = evidence.spec.global_batch_size if evidence.spec else after.global_batch_size
-        if size and last - first == size * (after.number - before.number) and own - first != wanted:
-            found.append(step.number)
-    return found
+        if size and last - first == size * (after.number - before.number) and own - first != expected:
+            numbers.append(step.number)
+    return numbers
 
 
 def _counted(evidence: Evidence) -> list[Step]:
@@ -128,10 +128,10 @@ def changes(evidence: Evidence) -> Answer:
     window = evidence.figures.window if evidence.figures else None
     inside = [step for step in evidence.steps if window is None or not window.span or window.holds(step.number)]
     for field, unit in (("global_batch_size", "samples"), ("tokens", "tokens")):
-        known = [(step.number, value) for step in inside if (value := getattr(step, field)) is not None]
-        other = next(((n, value) for n, value in known if abs(value - known[0][1]) > SAME_WORK * known[0][1]), None)
+        values = [(step.number, value) for step in inside if (value := getattr(step, field)) is not None]
+        other = next(((n, value) for n, value in values if abs(value - values[0][1]) > SAME_WORK * values[0][1]), None)
         if other is not None:
-            return f"step {other[0]} has {other[1]} {unit}, step {known[0][0]} has {known[0][1]}"
+            return f"step {other[0]} has {other[1]} {unit}, step {values[0][0]} has {values[0][1]}"
     return None
 
 
@@ -145,9 +145,9 @@ def steps(evidence: Evidence) -> Answer:
     totals = [step.total for step in evidence.steps if step.total is not None]
     if not totals or evidence.first is None:
         return NotPossible(reason="the log does not announce the last step")
-    wanted = evidence.first + spec.steps - 1
+    expected = evidence.first + spec.steps - 1
     last = max(max(totals), evidence.steps[-1].number)
-    return f"the log's last step is {last}, but {spec.steps} steps end with {wanted}" if last != wanted else None
+    return f"the log's last step is {last}, but {spec.steps} steps end with {expected}" if last != expected else None
 
 
 def ranks(evidence: Evidence) -> Answer:
@@ -189,11 +189,15 @@ def shape(evidence: Evidence) -> Answer:
     stated = {name: unit for name, unit in SHAPE.items() if name in evidence.configured}
     if not stated:
         return NotPossible(reason="the final configuration states no sizes of layers")
-    asked = sizes(evidence.spec.model)
+    requested = sizes(evidence.spec.model)
     for name, unit in stated.items():
         value = evidence.configured[name]
-        if name in asked and value != asked[name] and not (name == "experts" and value <= 1 and not asked[name]):
-            return f"the framework states {value} {unit}, not the {asked[name]} asked for"
+        if (
+            name in requested
+            and value != requested[name]
+            and not (name == "experts" and value <= 1 and not requested[name])
+        ):
+            return f"the framework states {value} {unit}, not the {requested[name]} asked for"
     return None
 
 
@@ -201,15 +205,15 @@ def sizes(model: ModelShape) -> dict[str, int]:
     """The sizes of a model's layers by field, with those that follow from others; a size that does not apply is left
     out. Experts and layers for multi-token prediction are 0 in a model without them.
     """
-    found = {name: value for name in SHAPE if type(value := getattr(model, name)) is int}
-    found.setdefault("experts", 0)
-    found.setdefault("mtp_layers", 0)
+    by_field = {name: value for name in SHAPE if type(value := getattr(model, name)) is int}
+    by_field.setdefault("experts", 0)
+    by_field.setdefault("mtp_layers", 0)
     if not model.kv_rank and model.hidden_size % model.heads == 0:
-        found.setdefault("head_width", model.hidden_size // model.heads)
+        by_field.setdefault("head_width", model.hidden_size // model.heads)
     if model.experts:
-        found.setdefault("moe_ffn_hidden_size", model.ffn_hidden_size)
-        found.setdefault("shared_ffn_hidden_size", 0)
-    return found
+        by_field.setdefault("moe_ffn_hidden_size", model.ffn_hidden_size)
+        by_field.setdefault("shared_ffn_hidden_size", 0)
+    return by_field
 
 
 def vocabulary(evidence: Evidence) -> Answer:
@@ -223,11 +227,11 @@ def dtype(evidence: Evidence) -> Answer:
     """The model is computed in another data type."""
     if evidence.spec is None:
         return NO_SPEC
-    asked = family(evidence.spec.dtype)
-    found = [event for event in _facts(evidence) if "dtype" in event.facts]
-    if not found or asked is None:
+    requested = family(evidence.spec.dtype)
+    stated = [event for event in _facts(evidence) if "dtype" in event.facts]
+    if not stated or requested is None:
         return NotPossible(reason="the log does not state the data type")
-    other = next((event for event in found if family(str(event.facts["dtype"])) != asked), None)
+    other = next((event for event in stated if family(str(event.facts["dtype"])) != requested), None)
     return f"the framework computes in {other.facts['dtype']}, not in {evidence.spec.dtype}" if other else None
 
 
@@ -240,10 +244,10 @@ def parameters(evidence: Evidence) -> Answer:
     p = spec.parallelism
     split = p.tp * p.pp * (p.ep or 1) > 1
     stated = [event for event in _facts(evidence) if isinstance(event.facts.get("parameters"), int)]
-    found = [event for event in stated if not (split and event.facts.get("local"))]
-    if not found:
+    whole = [event for event in stated if not (split and event.facts.get("local"))]
+    if not whole:
         return NotPossible(reason="the log does not state the number of parameters")
-    for event in found:
+    for event in whole:
         count = int(event.facts["parameters"])
         coarse = float(event.facts.get("resolution", 0.0)) + ROUNDED * count
         if count and not low - coarse <= count <= high + coarse:
@@ -255,16 +259,16 @@ def parameters(evidence: Evidence) -> Answer:
 
 def fallback(evidence: Evidence) -> Answer:
     """The framework took another configuration than the one asked for."""
-    found = next((event for event in evidence.events if event.kind == FALLBACK), None)
-    if found is None:
+    fallen = next((event for event in evidence.events if event.kind == FALLBACK), None)
+    if fallen is None:
         return None
-    asked, used = found.facts.get("asked"), found.facts.get("used")
-    return f"the framework did not find the configuration {asked} and used {used}"
+    requested, used = fallen.facts.get("asked"), fallen.facts.get("used")
+    return f"the framework did not find the configuration {requested} and used {used}"
 
 
 def family(name: str) -> str | None:
     """The data type in the name of a dtype (fp8 in fp8_cs and mxfp8); None for an unknown name."""
-    return next((known for known in FAMILIES if name.lower().removeprefix("mx").startswith(known)), None)
+    return next((candidate for candidate in FAMILIES if name.lower().removeprefix("mx").startswith(candidate)), None)
 
 
 def parameter_range(model: ModelShape) -> tuple[float, float]:
@@ -294,12 +298,12 @@ def parameter_range(model: ModelShape) -> tuple[float, float]:
 def _every_step(evidence: Evidence, field: str, asked: Callable[[RunSpec], int], unit: str) -> Answer:
     if evidence.spec is None:
         return NO_SPEC
-    known: Sequence[Step] = [step for step in evidence.steps if getattr(step, field) is not None]
-    if not known:
+    stated: Sequence[Step] = [step for step in evidence.steps if getattr(step, field) is not None]
+    if not stated:
         return NotPossible(reason=f"the log does not print the {unit} of a step")
-    wanted = asked(evidence.spec)
-    bad = next((step for step in known if getattr(step, field) != wanted), None)
-    return f"step {bad.number} has {getattr(bad, field)} {unit}, not the {wanted} asked for" if bad else None
+    expected = asked(evidence.spec)
+    bad = next((step for step in stated if getattr(step, field) != expected), None)
+    return f"step {bad.number} has {getattr(bad, field)} {unit}, not the {expected} asked for" if bad else None
 
 
 def _stated(
@@ -307,13 +311,13 @@ def _stated(
 ) -> Answer:
     if evidence.spec is None:
         return NO_SPEC
-    found = [int(event.facts[name]) for event in _facts(evidence) if isinstance(event.facts.get(name), int)]
-    found += [evidence.configured[name]] if name in evidence.configured else []
-    if not found:
+    values = [int(event.facts[name]) for event in _facts(evidence) if isinstance(event.facts.get(name), int)]
+    values += [evidence.configured[name]] if name in evidence.configured else []
+    if not values:
         return NotPossible(reason=f"neither the log nor the final configuration states the {unit}")
-    wanted = asked(evidence.spec)
-    bad = next((value for value in found if abs(value - wanted) > tolerance * wanted), None)
-    return f"the framework states {bad} {unit}, not the {wanted} asked for" if bad is not None else None
+    expected = asked(evidence.spec)
+    bad = next((value for value in values if abs(value - expected) > tolerance * expected), None)
+    return f"the framework states {bad} {unit}, not the {expected} asked for" if bad is not None else None
 
 
 def _facts(evidence: Evidence) -> list[Event]:

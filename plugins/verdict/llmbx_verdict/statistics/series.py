@@ -186,7 +186,7 @@ def thinned(points: Sequence[Point], limit: int = MAX_POINTS) -> tuple[Point, ..
 
 
 def _stretch(points: Sequence[Point]) -> Point:
-    known = [point.y for point in points if point.y is not None]
+    values = [point.y for point in points if point.y is not None]
     words = f"mean and range of the steps {points[0].x:,g} to {points[-1].x:,g}"
-    return Point(x=points[len(points) // 2].x, y=mean_of(known), low=min(known, default=None),
-                 high=max(known, default=None), note=words)  # fmt: skip
+    return Point(x=points[len(points) // 2].x, y=mean_of(values), low=min(values, default=None),
+                 high=max(values, default=None), note=words)  # fmt: skip
