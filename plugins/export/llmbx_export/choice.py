@@ -39,17 +39,17 @@ def choose(names: Sequence[str], filters: Filters, workspace: Workspace) -> list
 
     Runs that have ended are finalized first. Raises `UsageError` if no run matches, or for names with filters.
     """
-    given = any(filters)
-    if names and given:
+    filtered = any(filters)
+    if names and filtered:
         raise UsageError("RUN cannot be combined with --where, --since, --tag and --user")
-    if given:
+    if filtered:
         selection = runs_selection(filters.where, (filters.since, None), filters.tags, filters.user)
         runs = query_runs(workspace.install, selection)
         if not runs:
             raise UsageError(f"no run in {workspace.install.root} matches; see `llmbx jobs` with the same filters")
     else:
-        found = [find_run(workspace.install, name) for name in names or ("last",)]
-        runs = list({run.record.run_id: run for run in found}.values())
+        named = [find_run(workspace.install, name) for name in names or ("last",)]
+        runs = list({run.record.run_id: run for run in named}.values())
     return [_current(run, workspace) for run in runs]
 
 

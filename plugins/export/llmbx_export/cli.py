@@ -68,7 +68,7 @@ def prometheus(path: Path | None, **asked: Any) -> None:
 
     if path is not None and path.suffix != ".prom":
         raise UsageError(f"--output {path}: the textfile collector reads only names that end with .prom")
-    _write(exposition.prometheus([one.row for one in _chosen(**asked)]), path)
+    _write(exposition.prometheus([run.row for run in _chosen(**asked)]), path)
 
 
 @command.command("openmetrics")
@@ -78,7 +78,7 @@ def openmetrics(path: Path | None, **asked: Any) -> None:
     """Write the text format of OpenMetrics 1.0."""
     from . import exposition
 
-    _write(exposition.openmetrics([one.row for one in _chosen(**asked)]), path)
+    _write(exposition.openmetrics([run.row for run in _chosen(**asked)]), path)
 
 
 @command.command("csv")
@@ -88,7 +88,7 @@ def csv(path: Path | None, **asked: Any) -> None:
     """Write one row per run with all columns of the history."""
     from . import table
 
-    _write(table.csv([one.row for one in _chosen(**asked)]), path)
+    _write(table.csv([run.row for run in _chosen(**asked)]), path)
 
 
 @command.command("wandb")

@@ -68,8 +68,8 @@ INFO_LABELS = {
 
 def labels(row: Row, columns: Mapping[str, str]) -> dict[str, str]:
     """The known values of these columns as texts; an unknown value has no label."""
-    found = {label: text(row[column]) for label, column in columns.items()}
-    return {label: value for label, value in found.items() if value}
+    texts = {label: text(row[column]) for label, column in columns.items()}
+    return {label: value for label, value in texts.items() if value}
 
 
 def text(value: Any) -> str:

@@ -34,14 +34,14 @@ def write(chosen: Sequence[Chosen], folder: Path, experiment: str | None) -> int
     client = library.MlflowClient(tracking_uri=folder.absolute().as_uri())
     with disk_errors(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
-        return sum(_write_run(library, client, one, experiment or one.row["workload.name"]) for one in chosen)
+        return sum(_write_run(library, client, run, experiment or run.row["workload.name"]) for run in chosen)
 
 
 def _write_run(library: Any, client: Any, one: Chosen, name: str) -> bool:
     """Whether the run was written."""
     row = one.row
-    found = client.get_experiment_by_name(name)
-    place = client.create_experiment(name) if found is None else found.experiment_id
+    experiment = client.get_experiment_by_name(name)
+    place = client.create_experiment(name) if experiment is None else experiment.experiment_id
     if client.search_runs([place], f"tags.`{ID}` = '{row['run_id']}'"):
         return False
     began = int(1000 * row["created"].timestamp())

@@ -24,8 +24,8 @@ def write(chosen: Sequence[Chosen], folder: Path, project: str) -> int:
     library = imported("wandb")
     with disk_errors(str(folder)), _kept("WANDB_MODE", "offline"):
         folder.mkdir(parents=True, exist_ok=True)
-        for one in chosen:
-            _write_run(library, one, folder, project)
+        for run in chosen:
+            _write_run(library, run, folder, project)
     return len(chosen)
 
 

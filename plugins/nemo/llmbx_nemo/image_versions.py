@@ -47,11 +47,11 @@ def environment_of(spec: RunSpec) -> Environment:
         return _load(spec.environment)
     reference = spec.image.reference if spec.image else ""
     tag = _TAG.search(reference)
-    found = [v for v in image_versions() if tag and f"{tag[1]}.".startswith(f"{v.tag}.")]
-    if not found:
-        known = ", ".join(version.tag for version in image_versions())
-        raise UsageError(f"the versions in the image '{reference}' are not known (known tags: {known})")
-    return overlay(found[0])
+    versions = [v for v in image_versions() if tag and f"{tag[1]}.".startswith(f"{v.tag}.")]
+    if not versions:
+        tags = ", ".join(version.tag for version in image_versions())
+        raise UsageError(f"the versions in the image '{reference}' are not known (known tags: {tags})")
+    return overlay(versions[0])
 
 
 def overlay(versions: ImageVersions) -> Environment:

@@ -29,8 +29,8 @@ OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 def request(spec: RunSpec) -> ImageRequest:
     """Return the environment (without a GPU) or the image of the run, with its gated tokenizer if `tokenizer=hub`."""
     gated = spec.gated_tokenizer if settings(spec).tokenizer == "hub" else None
-    found: ImageRequest = needed(spec, __package__).replace(repositories=(gated,) if gated else ())
-    return found
+    image_request: ImageRequest = needed(spec, __package__).replace(repositories=(gated,) if gated else ())
+    return image_request
 
 
 def launch(spec: RunSpec, image: Image) -> Launch:

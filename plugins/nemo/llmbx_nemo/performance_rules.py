@@ -26,16 +26,16 @@ def findings(spec: RunSpec) -> list[Finding]:
     if not is_function(spec):
         return []
     row = upstream_values(spec) or {}
-    found = [*_split(spec, row), *_graphs(spec, row), *_offloading(spec, row)]
+    broken = [*_split(spec, row), *_graphs(spec, row), *_offloading(spec, row)]
     if row.get("model.overlap_moe_expert_parallel_comm"):
-        found += _overlap(spec)
+        broken += _overlap(spec)
     if (spec.parallelism.etp or 1) > 1 and row.get("model.add_bias_linear"):
         problem = f"the experts of {spec.workload} have biases, which need ETP 1, not {spec.parallelism.etp}"
-        found.append(Finding(rule="etp", problem=problem, fix="use --set etp=1"))
+        broken.append(Finding(rule="etp", problem=problem, fix="use --set etp=1"))
     if bool(spec.parallelism.fsdp) != bool(row.get("ddp.use_megatron_fsdp", spec.parallelism.fsdp)):
         problem = f"FSDP cannot be switched in recipe {spec.recipe}"
-        found.append(Finding(rule="fsdp", problem=problem, fix="leave --set fsdp out"))
-    return found
+        broken.append(Finding(rule="fsdp", problem=problem, fix="leave --set fsdp out"))
+    return broken
 
 
 def stages(pp: int, vp: int | None) -> int:
@@ -50,18 +50,18 @@ def _split(spec: RunSpec, row: Mapping[str, Any]) -> Iterator[Finding]:
     """
     if not row or spec.parallelism.pp == 1:
         return
-    known, layers = splits(spec), spec.model.layers
+    published, layers = splits(spec), spec.model.layers
     pp, vp = spec.parallelism.pp, spec.parallelism.vp or 1
-    if not known:
+    if not published:
         yield from _even_split(spec, layers, sum(bool(row.get(name)) for name in COUNTED))
         return
     if layers != row["model.num_layers"]:
         problem = f"recipe {spec.recipe} splits {row['model.num_layers']} layers into pipeline stages, not {layers}"
         yield Finding(rule="layers", problem=problem, fix="use --set pp=1 --set vp=1, or leave --set layers out")
     kept = stages(row["model.pipeline_model_parallel_size"], row["model.virtual_pipeline_model_parallel_size"])
-    if (pp, vp) not in known and stages(pp, vp) != kept:
+    if (pp, vp) not in published and stages(pp, vp) != kept:
         problem = f"recipe {spec.recipe} has no split of {row['model.num_layers']} layers into PP {pp} x VP {vp}"
-        fix = either_value(f"--set pp={one} --set vp={other}" for one, other in known)
+        fix = either_value(f"--set pp={pipeline} --set vp={virtual}" for pipeline, virtual in published)
         yield Finding(rule="layers", problem=problem, fix=f"use {fix}")
 
 

@@ -96,14 +96,14 @@ def published(workload: str, recipe: str) -> Published | None:
 
 def is_function(spec: RunSpec) -> bool:
     """Whether the run's recipe is a performance recipe of Megatron-Bridge."""
-    found = published(spec.workload, spec.recipe)
-    return found is not None and spec.size in found.functions
+    recipes = published(spec.workload, spec.recipe)
+    return recipes is not None and spec.size in recipes.functions
 
 
 def splits(spec: RunSpec) -> tuple[tuple[int, int], ...]:
     """Return the PP and VP for which the run's performance recipe has a split of the layers; empty if any will do."""
-    found = published(spec.workload, spec.recipe)
-    return found.functions[spec.size].splits if found and spec.size in found.functions else ()
+    recipes = published(spec.workload, spec.recipe)
+    return recipes.functions[spec.size].splits if recipes and spec.size in recipes.functions else ()
 
 
 def function_of(spec: RunSpec, function: Function) -> str:
@@ -117,16 +117,16 @@ def hub_files(spec: RunSpec) -> dict[str, bytes]:
 
     There are none for a run that uses the hub itself (`tokenizer=hub`).
     """
-    found = published(spec.workload, spec.recipe)
-    if found is None or settings(spec).tokenizer == "hub":
+    recipes = published(spec.workload, spec.recipe)
+    if recipes is None or settings(spec).tokenizer == "hub":
         return {}
-    return cache_files([function.hub for function in found.functions.values() if function.hub])
+    return cache_files([function.hub for function in recipes.functions.values() if function.hub])
 
 
 def more_of_spec(spec: RunSpec) -> dict[str, Any]:
     """Return what the entry program gets besides the specification: `published` and `hub`, if the run has them."""
-    found = {"published": overlay(spec), "hub": config_of(spec)}
-    return {name: value for name, value in found.items() if value is not None}
+    members = {"published": overlay(spec), "hub": config_of(spec)}
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def overlay(spec: RunSpec) -> dict[str, Any] | None:
@@ -134,24 +134,24 @@ def overlay(spec: RunSpec) -> dict[str, Any] | None:
 
     Returns None for a run without a published configuration.
     """
-    found = published(spec.workload, spec.recipe)
-    if found is not None and spec.size in found.functions:
-        function = found.functions[spec.size]
+    recipes = published(spec.workload, spec.recipe)
+    if recipes is not None and spec.size in recipes.functions:
+        function = recipes.functions[spec.size]
         return {"function": function_of(spec, function), "layout": function.layout}
-    if found is None or spec.size not in found.recipes:
+    if recipes is None or spec.size not in recipes.recipes:
         return None
     fields: dict[str, Any] = {}
-    for rule in found.fields:
+    for rule in recipes.fields:
         fields |= rule.set if rule.matches(spec) else {}
-    buffers = next((rule.names[spec.dtype] for rule in found.buffers if rule.matches(spec)), None)
+    buffers = next((rule.names[spec.dtype] for rule in recipes.buffers if rule.matches(spec)), None)
     scaling = settings(spec).fp8_recipe
-    ends = found.precision.first_last_layers_bf16.get(scaling) if spec.dtype == "fp8" else None
+    ends = recipes.precision.first_last_layers_bf16.get(scaling) if spec.dtype == "fp8" else None
     return {
-        "module": found.recipes[spec.size],
-        "versions": list(found.versions),
+        "module": recipes.recipes[spec.size],
+        "versions": list(recipes.versions),
         "fields": fields,
         "precision": {} if ends is None else {"first_last_layers_bf16": ends},
         "buffers": buffers,
-        "model": found.model,
-        "flops_callback": found.flops_callback,
+        "model": recipes.model,
+        "flops_callback": recipes.flops_callback,
     }

@@ -53,18 +53,18 @@ def _shape(spec: RunSpec) -> list[Finding]:
     if not (is_function(spec) or "hub" in spec.architecture):
         return []
     changed = [key for key in FIXED if spec.origins.get(key, "").startswith("--")]
-    found = [
+    findings = [
         Finding(rule="shape", problem=f"{key} of {spec.workload} cannot be changed", fix=f"leave --set {key} out")
         for key in changed
     ]
     model, least = spec.model, (spec.model.dense_layers or 0) + 1
     if model.ssm_layers and spec.origins.get("layers", "").startswith("--"):
         problem = f"{spec.workload} has its layers by a pattern"
-        found.append(Finding(rule="layers", problem=problem, fix="leave --set layers out"))
+        findings.append(Finding(rule="layers", problem=problem, fix="leave --set layers out"))
     elif model.layers < least:
         problem = f"{spec.workload} has {least - 1} dense layers, and at least one with experts"
-        found.append(Finding(rule="layers", problem=problem, fix=f"use --set layers=N with N >= {least}"))
-    return found
+        findings.append(Finding(rule="layers", problem=problem, fix=f"use --set layers=N with N >= {least}"))
+    return findings
 
 
 def counts_ends(layers: int, parts: int) -> bool | None:
@@ -115,19 +115,19 @@ def _expert_groups(spec: RunSpec) -> list[Finding]:
     if model.experts is None or spec.gpus % p.pp:
         return []
     ep, etp, ranks = p.ep or 1, p.etp or p.tp, spec.gpus // p.pp
-    found = []
+    findings = []
     if ranks % (ep * etp):
         right = [n for n in divisors(model.experts) if ranks % (n * etp) == 0]
         problem = f"EP {ep} x ETP {etp} = {ep * etp} does not divide the {ranks} GPUs of a pipeline stage"
         fix = (
             f"use {either_value(right, '--set ep=')}" if right else f"use {either_value(divisors(ranks), '--set etp=')}"
         )
-        found.append(Finding(rule="expert_groups", problem=problem, fix=fix))
+        findings.append(Finding(rule="expert_groups", problem=problem, fix=fix))
     width = model.moe_ffn_hidden_size or model.ffn_hidden_size
     if width % etp:
         problem = f"ETP {etp} does not divide the expert FFN size of {width}"
-        found.append(Finding(rule="etp", problem=problem, fix="use --set etp=1"))
-    return found
+        findings.append(Finding(rule="etp", problem=problem, fix="use --set etp=1"))
+    return findings
 
 
 def _sequence(spec: RunSpec) -> list[Finding]:
@@ -152,25 +152,25 @@ def _sequence(spec: RunSpec) -> list[Finding]:
 
 def _memory(spec: RunSpec) -> list[Finding]:
     layers, recomputed, offloaded = spec.model.layers, spec.recompute_layers, spec.offload_layers
-    found = []
+    findings = []
     if recomputed > layers:
         problem = f"cannot recompute {recomputed} layers: the model has {layers}"
-        found.append(Finding(rule="rl", problem=problem, fix=f"use --set rl=N with N at most {layers}"))
+        findings.append(Finding(rule="rl", problem=problem, fix=f"use --set rl=N with N at most {layers}"))
     if offloaded >= layers:
         problem = f"cannot offload {offloaded} layers: at least one of {layers} must stay on the GPU"
-        found.append(Finding(rule="ol", problem=problem, fix=f"use --set ol=N with N at most {layers - 1}"))
+        findings.append(Finding(rule="ol", problem=problem, fix=f"use --set ol=N with N at most {layers - 1}"))
     if offloaded and spec.parallelism.pp > 1:
         problem = f"offloaded layers (OL {offloaded}) cannot be combined with a pipeline (PP {spec.parallelism.pp})"
-        found.append(Finding(rule="ol", problem=problem, fix="use --set ol=0 or --set pp=1"))
+        findings.append(Finding(rule="ol", problem=problem, fix="use --set ol=0 or --set pp=1"))
     if offloaded and recomputed:
         problem = f"offloaded layers (OL {offloaded}) cannot be combined with recomputed layers (RL {recomputed})"
-        found.append(Finding(rule="ol", problem=problem, fix="use --set ol=0 or --set rl=0"))
+        findings.append(Finding(rule="ol", problem=problem, fix="use --set ol=0 or --set rl=0"))
     if spec.cuda_graphs and not is_function(spec):
         for rule, number, what in (("ol", offloaded, "offloaded"), ("rl", recomputed, "recomputed")):
             if number:
                 problem = f"{what} layers ({rule.upper()} {number}) cannot be combined with CUDA graphs"
-                found.append(Finding(rule=rule, problem=problem, fix=f"use --set {rule}=0 or --set cg=false"))
-    return found
+                findings.append(Finding(rule=rule, problem=problem, fix=f"use --set {rule}=0 or --set cg=false"))
+    return findings
 
 
 def _precision(spec: RunSpec) -> list[Finding]:
@@ -198,29 +198,29 @@ def _without_gpu(spec: RunSpec) -> list[Finding]:
     )
     return [
         Finding(rule=rule, problem=f"CPU runs do not support {what}", fix=fix)
-        for rule, wanted, what, fix in wants
-        if wanted
+        for rule, is_set, what, fix in wants
+        if is_set
     ]
 
 
 def _checkpoint(spec: RunSpec) -> list[Finding]:
     """Check that the recipe supports saving and loading checkpoints at this scale. A mini supports it at any scale."""
-    wanted, facts = spec.checkpoint, spec.checkpoint_facts
-    if spec.mini or not (wanted.save or wanted.load):
+    checkpoint, facts = spec.checkpoint, spec.checkpoint_facts
+    if spec.mini or not (checkpoint.save or checkpoint.load):
         return []
     if facts is None:
         problem = f"the recipe does not cover checkpoints of {spec.workload} {spec.size}"
         fix = "run without checkpoints, or expect untested behavior"
         return [Finding(rule="checkpoint", problem=problem, fix=fix, warning=True)]
-    found, (first, last) = [], facts.save_gpus
-    if wanted.save and not first <= spec.gpus <= last:
+    findings, (first, last) = [], facts.save_gpus
+    if checkpoint.save and not first <= spec.gpus <= last:
         problem = f"saving a checkpoint of {spec.size} is supported on {first} to {last} GPUs, not on {spec.gpus}"
-        found.append(Finding(rule="checkpoint", problem=problem, fix=f"use --gpus {first} to {last}"))
-    if wanted.load and spec.gpus < facts.load_min_gpus:
+        findings.append(Finding(rule="checkpoint", problem=problem, fix=f"use --gpus {first} to {last}"))
+    if checkpoint.load and spec.gpus < facts.load_min_gpus:
         least = facts.load_min_gpus
         problem = f"loading a checkpoint of {spec.size} is tested on {least} or more GPUs, not on {spec.gpus}"
-        found.append(Finding(rule="checkpoint", problem=problem, fix=f"use --gpus {least} or more"))
-    return found
+        findings.append(Finding(rule="checkpoint", problem=problem, fix=f"use --gpus {least} or more"))
+    return findings
 
 
 def _tokenizer(spec: RunSpec) -> list[Finding]:

@@ -92,8 +92,8 @@ ENV = {**CPU_ENV, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": ""}
 def upstream(workload: str, recipe: str) -> Mapping[str, Any] | None:
     """Return the contents of the file of a recipe, or None if upstream's configurations are not known."""
     path = resources.files(__package__) / "upstream" / f"{workload}-{recipe}.json"
-    found: dict[str, Any] | None = json.loads(path.read_bytes()) if path.is_file() else None
-    return found
+    content: dict[str, Any] | None = json.loads(path.read_bytes()) if path.is_file() else None
+    return content
 
 
 def upstream_values(spec: RunSpec) -> Mapping[str, Any] | None:
@@ -103,13 +103,13 @@ def upstream_values(spec: RunSpec) -> Mapping[str, Any] | None:
 
 @functools.cache
 def _values(workload: str, recipe: str, key: str) -> Mapping[str, Any] | None:
-    found = upstream(workload, recipe)
-    own = found and found["configurations"].get(key)
-    if not found or not own:
+    content = upstream(workload, recipe)
+    own = content and content["configurations"].get(key)
+    if not content or not own:
         return None
-    values = dict(found["common"])
+    values = dict(content["common"])
     for name in own.get("shared", ()):
-        values |= found["shared"][name]
+        values |= content["shared"][name]
     return values | {key: value for key, value in own.items() if key != "shared"}
 
 
@@ -119,11 +119,11 @@ def expected(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
     For a run, these include the values that depend on the machine and on the options of the run.
     """
     data, values = published(spec.workload, spec.recipe), upstream_values(spec)
-    found = upstream(spec.workload, spec.recipe)
+    content = upstream(spec.workload, spec.recipe)
     permitted = data.permitted if data else ()
     return ExpectedConfiguration(
         upstream=dict(values) if values else None,
-        source=found["source"] if found and values else None,
+        source=content["source"] if content and values else None,
         other=OTHER_IN_RUN if run_dir else OTHER,
         permitted=(*permitted, *of_run(spec, steps_of(values or {}))) if run_dir else permitted,
         facts=facts_of(spec),
@@ -172,9 +172,9 @@ def of_run(spec: RunSpec, steps: int | None) -> Iterator[Permitted]:
     """
     used = {"steps": spec.steps != steps, "checkpoint": spec.checkpoint.save, "load": spec.checkpoint.load is not None}
     file = read_toml(resources.files(__package__) / "run_differences.toml", dict[str, list[RunDifference]])
-    for found in file.get(spec.driver, ()):
-        if found.option is None or used[found.option]:
-            yield Permitted(keys=found.keys, reason=found.reason)
+    for difference in file.get(spec.driver, ()):
+        if difference.option is None or used[difference.option]:
+            yield Permitted(keys=difference.keys, reason=difference.reason)
 
 
 def program(spec: RunSpec) -> ConfigurationProgram:

@@ -79,16 +79,16 @@ class Plan(Value, frozen=True, kw_only=True):
 
     def lines(self) -> list[str]:
         """The plan in words."""
-        found = [f"{self.model} on {self.gpus} x {self.gpu_type} {self.dtype}, GBS {self.gbs}, sequence {self.seq}: "
+        lines = [f"{self.model} on {self.gpus} x {self.gpu_type} {self.dtype}, GBS {self.gbs}, sequence {self.seq}: "
                  f"{self.valid} valid configurations, {self.fitting} within the memory"]  # fmt: skip
         if self.unknown_because:
-            found.append(f"unknown: {self.unknown_because}")
+            lines.append(f"unknown: {self.unknown_because}")
         if self.published is None:
-            found.append("no choice is published for these GPUs")
+            lines.append("no choice is published for these GPUs")
         elif self.published_slower_percent is not None:
-            found.append(f"published choice ({self.published_from}): {self._rates()}")
-            found.append(f"  {self._standing(self.published_slower_percent)}")
-        return found
+            lines.append(f"published choice ({self.published_from}): {self._rates()}")
+            lines.append(f"  {self._standing(self.published_slower_percent)}")
+        return lines
 
     def _rates(self) -> str:
         """The published tokens/s per GPU, and the predicted ones."""
@@ -157,25 +157,25 @@ def _time_of(
     times: np.ndarray[tuple[int], np.dtype[np.float64]],
 ) -> float:  # fmt: skip
     """Predicted seconds of a step of a configuration: exactly those in `times` if it is among the fitting ones."""
-    found = next((i for i, each in enumerate(fitting) if each.layout == case.layout), None)
-    return float(_times(predictor, posterior, [case])[0] if found is None else times[found])
+    place = next((i for i, each in enumerate(fitting) if each.layout == case.layout), None)
+    return float(_times(predictor, posterior, [case])[0] if place is None else times[place])
 
 
 def _needs(case: Case) -> float:
-    found = memory.estimate(case)
-    assert found is not None
-    return found.total_gb
+    estimate = memory.estimate(case)
+    assert estimate is not None
+    return estimate.total_gb
 
 
 def _choice(
     predictor: Predictor, posterior: Posterior, case: Case, rank: int, published: tuple[str, Case] | None
 ) -> Choice:
-    found: Prediction = predictor.predict(case, "", posterior)
+    prediction: Prediction = predictor.predict(case, "", posterior)
     return Choice(
         rank=rank, tp=case.tp, pp=case.pp, cp=case.cp, ep=case.ep, etp=case.etp, vp=case.vp, mbs=case.mbs,
         fsdp=case.fsdp, recompute=case.recompute, offload_layers=case.offload_layers,
-        step_time_s=found.step_time_s.value, low_s=found.step_time_s.low, high_s=found.step_time_s.high,
-        tokens_per_s_per_gpu=found.tokens_per_s_per_gpu.value, memory_gb=found.memory_gb.value,
+        step_time_s=prediction.step_time_s.value, low_s=prediction.step_time_s.low, high_s=prediction.step_time_s.high,
+        tokens_per_s_per_gpu=prediction.tokens_per_s_per_gpu.value, memory_gb=prediction.memory_gb.value,
         published=published is not None and case.layout == published[1].layout,
     )  # fmt: skip
 
@@ -196,8 +196,8 @@ def _published(base: Case, rows: Sequence[Row]) -> tuple[Row, Case] | None:
         return None
     row, case = max(same, key=lambda pair: pair[0].when)
     layout = {name: getattr(case, name) for name in ("tp", "pp", "cp", "ep", "etp", "vp", "mbs", "fsdp", "recompute")}
-    found = base.replace(**layout)
-    return row, found if found == base else found.replace(offload_layers=0, recomputed=0.0, chosen=True)
+    placed = base.replace(**layout)
+    return row, placed if placed == base else placed.replace(offload_layers=0, recomputed=0.0, chosen=True)
 
 
 def _candidates(base: Case) -> Iterator[Case]:

@@ -29,12 +29,12 @@ def predict_run(spec: RunSpec, install: Install) -> Expected | None:
     from .run import predict
 
     try:
-        found = predict(spec, install.path)
+        prediction = predict(spec, install.path)
     except UsageError as error:
         return Expected(unknown_because=str(error))
     return Expected(
-        step_time_s=_bounds(found.step_time_s), tokens_per_s_per_gpu=_bounds(found.tokens_per_s_per_gpu),
-        memory_gb=_bounds(found.memory_gb), source=_source(found), unknown_because=found.unknown_because,
+        step_time_s=_bounds(prediction.step_time_s), tokens_per_s_per_gpu=_bounds(prediction.tokens_per_s_per_gpu),
+        memory_gb=_bounds(prediction.memory_gb), source=_source(prediction), unknown_because=prediction.unknown_because,
     )  # fmt: skip
 
 

@@ -140,8 +140,8 @@ class Predictor:
         if not self.used:
             return None
         apart = [(differences(case, other), row) for row, other, _ in self.used]
-        found, row = min(apart, key=lambda pair: sum(pair[0].values()))
-        return row, found
+        differing, row = min(apart, key=lambda pair: sum(pair[0].values()))
+        return row, differing
 
     def posterior_of(self, case: Case) -> Posterior:
         """What the figures say about one configuration: a figure of exactly this one is believed, the one of the
@@ -181,8 +181,8 @@ class Predictor:
         )  # fmt: skip
 
     def _why_unknown(self, case: Case) -> str | None:
-        known = {generation(other.gpu_type) for _, other, _ in self.used}
-        if generation(case.gpu_type) not in known:
+        generations = {generation(other.gpu_type) for _, other, _ in self.used}
+        if generation(case.gpu_type) not in generations:
             return f"no published step time of {case.gpu_type} or its generation states dtype and parallelism"
         most = max(other.gpus for _, other, _ in self.used)
         if case.gpus > FURTHEST * most:
@@ -193,8 +193,8 @@ class Predictor:
 
     def _step(self, case: Case, posterior: Posterior) -> Estimate:
         mean, deviation = posterior.predict([case])
-        known = familiarity(case, (other for _, other, _ in self.used))
-        half = float(deviation[0]) * self.calibration.width(case, known)
+        familiar = familiarity(case, (other for _, other, _ in self.used))
+        half = float(deviation[0]) * self.calibration.width(case, familiar)
         value, exact = float(mean[0]), self._exact(case)
         printed = [] if exact is None else [self.used[exact][2]]
         return Estimate(
@@ -228,8 +228,8 @@ def cell(case: Case) -> tuple[object, ...]:
 
 @functools.lru_cache(maxsize=4)
 def _learned(cases: tuple[Case, ...], seconds: tuple[float, ...], shipped: bool) -> Posterior:
-    found = calibration()
-    return Posterior(cases, seconds, found.coefficients, found.scales, outliers=found.outliers if shipped else None)
+    fitted = calibration()
+    return Posterior(cases, seconds, fitted.coefficients, fitted.scales, outliers=fitted.outliers if shipped else None)
 
 
 def _narrow_enough(step: Estimate, terms: Breakdown) -> tuple[str | None, Estimate, Breakdown | None]:
@@ -262,8 +262,8 @@ def configuration(case: Case) -> dict[str, Any]:
     """The configuration as it is printed."""
     names = ("gpu_type", "gpus", "dtype", "gbs", "mbs", "seq", "tp", "pp", "cp", "ep", "etp", "vp", "fsdp", "recompute",
              "task", "stack", "release")  # fmt: skip
-    found = {name: getattr(case, name) for name in names}
-    return {"layers": case.model.layers, **found, "dp": round(case.dp), "ga": round(case.accumulation)}
+    fields = {name: getattr(case, name) for name in names}
+    return {"layers": case.model.layers, **fields, "dp": round(case.dp), "ga": round(case.accumulation)}
 
 
 def _nearest(near: tuple[Row, dict[str, float]] | None) -> Nearest | None:

@@ -68,9 +68,9 @@ def model_of(asked: Asked, workspace: Workspace) -> tuple[Model, Workload | None
     Raises `UsageError` with a suggestion for an unknown name.
     """
     name = asked.names[-1]
-    found = _in_catalog(asked, workspace)
-    if found is not None:
-        workload, size = found
+    workload_and_size = _in_catalog(asked, workspace)
+    if workload_and_size is not None:
+        workload, size = workload_and_size
         return of_shape(workload.sizes[size].model, f"{workload.name}-{size}"), workload, size
     for model in known().values():
         if name.lower() in (model.name, *(alias.lower() for alias in model.aliases)):
@@ -264,21 +264,21 @@ def _scales(workload: Workload, size: str | None, recipe: str | None) -> dict[st
     """The numbers of GPUs of a size's rows, by GPU type."""
     from llmbx.api.verbs import scales_of
 
-    found: dict[str, set[int]] = {}
+    scales: dict[str, set[int]] = {}
     for row in (row for each in workload.recipes if recipe in (None, each.name) for row in each.rows):
         if row.size == size:
             for gpu_type in row.gpu_types:
-                found.setdefault(gpu_type, set()).update(scales_of(row.gpus))
-    return found
+                scales.setdefault(gpu_type, set()).update(scales_of(row.gpus))
+    return scales
 
 
 def _tries(
     gpu_type: str, gpus: int, dtypes: Sequence[str | None], known: Mapping[str, set[int]]
 ) -> Iterator[tuple[str, int, str | None]]:
     """The GPU type asked for with its nearest scales, then the other types with theirs."""
-    for one in (gpu_type, *sorted(name for name in known if name != gpu_type and name in known_rates())):
-        nearest = sorted(known.get(one, ()), key=lambda count: abs(math.log2(count / gpus)))
-        yield from ((one, count, dtype) for count in dict.fromkeys((gpus, *nearest)) for dtype in dtypes)
+    for candidate in (gpu_type, *sorted(name for name in known if name != gpu_type and name in known_rates())):
+        nearest = sorted(known.get(candidate, ()), key=lambda count: abs(math.log2(count / gpus)))
+        yield from ((candidate, count, dtype) for count in dict.fromkeys((gpus, *nearest)) for dtype in dtypes)
 
 
 def of_spec(
@@ -323,10 +323,10 @@ def when_of(release: str, default: float = 2026.63) -> float:
     """The date in years of a release named by year and month (25.09). Raises `UsageError` for another name."""
     if not release:
         return default
-    found = re.fullmatch(r"v?(\d\d)\.(\d\d)(?:\.(\d\d))?", release)
-    if found is None or not 1 <= int(found[2]) <= 12:
+    match = re.fullmatch(r"v?(\d\d)\.(\d\d)(?:\.(\d\d))?", release)
+    if match is None or not 1 <= int(match[2]) <= 12:
         raise UsageError(f"--release {release}: expected year and month, for example 26.04")
-    return round(2000 + int(found[1]) + (int(found[2]) - 0.5) / 12 + 0.02 * int(found[3] or 0), 3)
+    return round(2000 + int(match[1]) + (int(match[2]) - 0.5) / 12 + 0.02 * int(match[3] or 0), 3)
 
 
 def _dtype(name: str) -> str:

@@ -47,8 +47,8 @@ def refusal(case: Case, spec: RunSpec, check_spec: Callable[[RunSpec], Sequence[
     from llmbx.api.verbs import common_findings
 
     changed = as_spec(case, spec)
-    found = [*common_findings(changed, here=False), *check_spec(changed)]
-    return next((f"{finding.problem}: {finding.fix}" for finding in found if not finding.warning), None)
+    findings = [*common_findings(changed, here=False), *check_spec(changed)]
+    return next((f"{finding.problem}: {finding.fix}" for finding in findings if not finding.warning), None)
 
 
 def rules(spec: RunSpec | None, workspace: Workspace) -> Callable[[Case], bool]:

@@ -106,9 +106,9 @@ def in_layers(spec: Callable[..., Any], choice: str) -> Callable[..., Any]:
     """Wrap `spec`, a function that makes layer specifications, to replace the core attention of every layer."""
 
     def replaced(config: Any, vp_stage: int | None = None) -> Any:
-        found = spec(config, vp_stage=vp_stage)
-        for layer in getattr(found, "layer_specs", [found]):
+        layers = spec(config, vp_stage=vp_stage)
+        for layer in getattr(layers, "layer_specs", [layers]):
             layer.submodules.self_attention.submodules.core_attention = module(choice)
-        return found
+        return layers
 
     return replaced

@@ -20,10 +20,10 @@ HUB = "hub"
 
 def run(spec: Spec, run_dir: Path) -> list[str]:
     """Train. Returns the problems that prevent it, one line each; an empty list after a completed run."""
-    wanted = spec["checkpoint"]["load"]
-    saved_step = None if wanted is None else checkpoints.saved_step(Path(wanted))
-    if wanted is not None and saved_step is None:
-        return [checkpoints.unusable(Path(wanted))]
+    folder = spec["checkpoint"]["load"]
+    saved_step = None if folder is None else checkpoints.saved_step(Path(folder))
+    if folder is not None and saved_step is None:
+        return [checkpoints.unusable(Path(folder))]
     use_hub(run_dir)
     host = prepare()
     problems = execution.problems(spec, host)

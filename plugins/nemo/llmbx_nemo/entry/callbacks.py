@@ -18,14 +18,14 @@ def chosen(spec: Spec, host: Host, saves_again: bool) -> list[Callback]:
 
     `saves_again` states whether the installed version saves a second checkpoint after the training loop.
     """
-    found: list[Callback] = []
+    callbacks: list[Callback] = []
     if profile := of_rank(spec, host):
-        found.append(Profiled(profile))
+        callbacks.append(Profiled(profile))
     if host.cuda and not host.te:
-        found.append(FusedAdam())
+        callbacks.append(FusedAdam())
     if spec["checkpoint"]["save"] and saves_again:
-        found.append(SaveOnce())
-    return found
+        callbacks.append(SaveOnce())
+    return callbacks
 
 
 class SaveOnce(Callback):

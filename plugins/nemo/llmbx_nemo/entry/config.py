@@ -91,13 +91,13 @@ def relocate(sections: dict[str, Fields | None], known: dict[str, set[str]]) -> 
 
 def assemble(kind: Any, fields: Fields, section: str) -> Any:
     """Return an instance of `kind`. Raises `ConfigError` for an unknown field that is not in `OPTIONAL`."""
-    known = fields_of(kind) | {"seq_length"}
-    for field in fields.keys() - known:
+    names = fields_of(kind) | {"seq_length"}
+    for field in fields.keys() - names:
         if f"{section}.{field}" not in OPTIONAL:
-            near = difflib.get_close_matches(field, known, n=1)
+            near = difflib.get_close_matches(field, names, n=1)
             hint = f" (did you mean '{near[0]}'?)" if near else ""
             raise ConfigError(f"this Megatron-Bridge has no {section}.{field}{hint}")
-    return kind(**{name: value for name, value in fields.items() if name in known})
+    return kind(**{name: value for name, value in fields.items() if name in names})
 
 
 def provider(fields: Fields, tokenizer: Any) -> Any:

@@ -64,14 +64,14 @@ def bridge_configuration(spec: Spec) -> Flat:
 
     from llmbx_nemo.entry import bridge
 
-    found: Flat = {}
+    flat: Flat = {}
 
     def caught(*args: Any, **given: Any) -> None:
-        found.update(final.flat((given.get("state") or args[0]).cfg))
+        flat.update(final.flat((given.get("state") or args[0]).cfg))
 
     pretrain._pretrain = caught
     pretrain.pretrain(bridge.container(spec, host(spec)), forward_step)
-    return found
+    return flat
 
 
 def nemo2_configuration(spec: Spec) -> Flat:

@@ -41,16 +41,16 @@ class Host:
 def problems(spec: Spec, host: Host) -> list[str]:
     """Return the reasons why this machine cannot run the specification, one line each."""
     parallelism = spec["parallelism"]
-    found = []
+    reasons = []
     unknown = spec["architecture"].keys() - shapes.KNOWN
     if unknown:
-        found.append(f"unknown architecture key '{min(unknown)}' (known: {', '.join(sorted(shapes.KNOWN))})")
+        reasons.append(f"unknown architecture key '{min(unknown)}' (known: {', '.join(sorted(shapes.KNOWN))})")
     if host.world != spec["gpus"]:
-        found.append(f"{host.world} ranks were started for {spec['gpus']} GPUs")
+        reasons.append(f"{host.world} ranks were started for {spec['gpus']} GPUs")
     if spec["dtype"] not in DTYPES:
-        found.append(f"unknown dtype '{spec['dtype']}' (known: {', '.join(DTYPES)})")
+        reasons.append(f"unknown dtype '{spec['dtype']}' (known: {', '.join(DTYPES)})")
     if setting(spec, "fp8_recipe", "cs") not in FP8_RECIPES:
-        found.append(f"unknown fp8_recipe '{spec['settings']['fp8_recipe']}' (known: {', '.join(FP8_RECIPES)})")
+        reasons.append(f"unknown fp8_recipe '{spec['settings']['fp8_recipe']}' (known: {', '.join(FP8_RECIPES)})")
     if not host.te:
         wants = {
             spec["dtype"].upper(): spec["dtype"] not in ("bf16", "fp32"),
@@ -60,16 +60,16 @@ def problems(spec: Spec, host: Host) -> list[str]:
             "Mamba layers": bool(spec["model"].get("ssm_layers")),
             "tensor parallelism (tp) of experts": parallelism["tp"] > 1 and bool(spec["model"].get("experts")),
         }
-        found += [f"not supported without Transformer Engine: {what}" for what, wanted in wants.items() if wanted]
+        reasons += [f"not supported without Transformer Engine: {what}" for what, used in wants.items() if used]
     if host.te and setting(spec, "attention", "auto") != "auto":
-        found.append("Transformer Engine selects the attention itself: leave --set attention out")
+        reasons.append("Transformer Engine selects the attention itself: leave --set attention out")
     if "hub" in spec["architecture"] and setting(spec, "attention", "auto") not in ("auto", "unfused"):
-        found.append(
+        reasons.append(
             f"the attention of {spec['architecture']['hub']} has only Megatron's own kernel: use attention=unfused"
         )
     if parallelism["fsdp"] and not host.cuda:
-        found.append("FSDP requires CUDA")
-    return found
+        reasons.append("FSDP requires CUDA")
+    return reasons
 
 
 def setting(spec: Spec, name: str, default: Any) -> Any:

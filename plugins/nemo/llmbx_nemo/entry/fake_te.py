@@ -54,8 +54,11 @@ CAPABILITIES = {
 
 def version(package: str, installed: str) -> str:
     """Return the version of Transformer Engine in the image of an installed release; of an unknown one the newest."""
-    known = VERSIONS[package]
-    return next((found for release, found in known.items() if installed.startswith(release)), [*known.values()][-1])
+    versions = VERSIONS[package]
+    return next(
+        (simulated for release, simulated in versions.items() if installed.startswith(release)),
+        [*versions.values()][-1],
+    )
 
 
 def install(driver: str) -> None:

@@ -39,17 +39,17 @@ def provider(fields: Fields) -> Any:
 
         rest = dict(fields["hub"])
         config = AutoConfig.for_model(rest.pop("model_type"), **rest)
-        found = AutoBridge.from_hf_config(config).to_megatron_provider(load_weights=False)
+        model = AutoBridge.from_hf_config(config).to_megatron_provider(load_weights=False)
     values = {name: value for name, value in fields.items() if name not in ("hub", "core_attention")}
     for name in ("params_dtype", "pipeline_dtype"):
         values[name] = getattr(torch, values[name])
     for name, value in {**values, "autocast_dtype": values["params_dtype"]}.items():
-        if not hasattr(found, name):
+        if not hasattr(model, name):
             raise AttributeError(f"this Megatron-Bridge has no model.{name}")
-        setattr(found, name, value)
+        setattr(model, name, value)
     if fields.get("transformer_impl") == "local":
-        local_layers(found)
-    return found
+        local_layers(model)
+    return model
 
 
 def local_layers(provider: Any) -> None:

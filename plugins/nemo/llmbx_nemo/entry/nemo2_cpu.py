@@ -31,7 +31,7 @@ KERNELS: Fields = {
 
 def fields(spec: Spec) -> Fields:
     """Return the recipe's fields that differ on a CPU. A model field that the version lacks has no effect there."""
-    found: Fields = {
+    changed: Fields = {
         "trainer.accelerator": "cpu",
         "trainer.strategy.sequence_parallel": False,
         "trainer.strategy.ddp.overlap_grad_reduce": False,
@@ -46,8 +46,8 @@ def fields(spec: Spec) -> Fields:
         **{f"model.config.{name}": value for name, value in KERNELS.items()},
     }
     if not spec["architecture"].get("no_rope_every"):
-        found["model.config.transformer_layer_spec"] = local_layers
-    return found
+        changed["model.config.transformer_layer_spec"] = local_layers
+    return changed
 
 
 def local_layers(config: Any) -> Any:

@@ -35,43 +35,43 @@ Flat = dict[str, Any]
 def built(recipe: Any, parts: Any) -> Flat:
     """Return the sections of a recipe and of the objects built from it, before anything is connected."""
     trainer = recipe.trainer
-    found: Flat = {
+    flat: Flat = {
         "task.callable": final.qualified(recipe.__fn_or_cls__),
         "callback_order": [kind(item) for item in trainer.callbacks],
         "data.tokenizer": call(recipe.data.tokenizer),
     }
-    final.spread("config", parts.model.config, found, ())
-    final.spread("precision", parts.precision.dtype_config, found, ())
-    spread("strategy", parts.strategy, found, without=STATE)
-    spread("data", parts.data, found, without={"tokenizer"})
-    spread("optim", parts.optim, found, without={"lr_scheduler"})
+    final.spread("config", parts.model.config, flat, ())
+    final.spread("precision", parts.precision.dtype_config, flat, ())
+    spread("strategy", parts.strategy, flat, without=STATE)
+    spread("data", parts.data, flat, without={"tokenizer"})
+    spread("optim", parts.optim, flat, without={"lr_scheduler"})
     for item in parts.callbacks:
         name = f"callbacks.{type(item).__name__}"
-        spread(name, item, found, without=REFERENCES)
-        found |= {f"{name}.{key}": {"same_as": where} for key, where in REFERENCES.items() if hasattr(item, key)}
-    arguments("model", recipe.model, found, without={"config", "tokenizer"})
-    arguments("strategy_args", trainer.strategy, found, named=False)
-    arguments("precision_args", trainer.plugins, found)
-    arguments("optim.lr_scheduler", recipe.optim.lr_scheduler, found)
-    arguments("data", recipe.data, found, without={"tokenizer"})
-    arguments("log", recipe.log, found)
-    arguments("resume", recipe.resume, found)
+        spread(name, item, flat, without=REFERENCES)
+        flat |= {f"{name}.{key}": {"same_as": where} for key, where in REFERENCES.items() if hasattr(item, key)}
+    arguments("model", recipe.model, flat, without={"config", "tokenizer"})
+    arguments("strategy_args", trainer.strategy, flat, named=False)
+    arguments("precision_args", trainer.plugins, flat)
+    arguments("optim.lr_scheduler", recipe.optim.lr_scheduler, flat)
+    arguments("data", recipe.data, flat, without={"tokenizer"})
+    arguments("log", recipe.log, flat)
+    arguments("resume", recipe.resume, flat)
     for item in trainer.callbacks:
-        arguments(f"callback_args.{kind(item)}", item, found, without={"model_config", "data_config"}, named=False)
+        arguments(f"callback_args.{kind(item)}", item, flat, without={"model_config", "data_config"}, named=False)
     for name, value in passed(trainer).items():
         if name not in SEPARATE:
-            final.spread(f"trainer.{name}", value, found, ())
-    found["trainer.class"] = final.qualified(trainer.__fn_or_cls__)
-    return found
+            final.spread(f"trainer.{name}", value, flat, ())
+    flat["trainer.class"] = final.qualified(trainer.__fn_or_cls__)
+    return flat
 
 
 def connected(config: Any, optim_config: Any, ddp_config: Any, data_parallel_size: int) -> Flat:
     """Return the sections of what the model is created with. Timers are runtime state, and written as null."""
-    found: Flat = {"connected.data_parallel_size": data_parallel_size}
+    flat: Flat = {"connected.data_parallel_size": data_parallel_size}
     for name, value in (("config", config), ("optim_config", optim_config), ("ddp_config", ddp_config)):
-        spread(f"connected.{name}", value, found, without={"timers"})
-    found["connected.config.timers"] = found["connected.optim_config.timers"] = None
-    return found
+        spread(f"connected.{name}", value, flat, without={"timers"})
+    flat["connected.config.timers"] = flat["connected.optim_config.timers"] = None
+    return flat
 
 
 def passed(config: Any) -> Flat:

@@ -45,24 +45,24 @@ def recipe(spec: Spec, host: Host) -> Any:
     Raises `ConfigError` if the installed NeMo lacks the recipe, a field or a buffer, or does not support a setting.
     """
     published = spec["published"]
-    found = function(published["module"])(performance_mode=True)
-    replace_model(found, published["model"])
-    found.log.ckpt = found.log.tensorboard = None
-    found.trainer.logger = False
-    found.data.tokenizer = tokenizer(spec)
-    precision(found, spec)
+    built = function(published["module"])(performance_mode=True)
+    replace_model(built, published["model"])
+    built.log.ckpt = built.log.tensorboard = None
+    built.trainer.logger = False
+    built.data.tokenizer = tokenizer(spec)
+    precision(built, spec)
     if published["buffers"]:
-        set_field(found, f"{OVERLAP}.tp_comm_overlap_cfg", buffers(published["buffers"]))
+        set_field(built, f"{OVERLAP}.tp_comm_overlap_cfg", buffers(published["buffers"]))
     for fields in (published["fields"], specified(spec), run_fields(spec), user_settings(spec)):
         for name, value in fields.items():
-            set_field(found, name, value)
+            set_field(built, name, value)
     if spec["mini"]:
-        mini(found, spec, host)
-    callbacks(found, spec, host)
+        mini(built, spec, host)
+    callbacks(built, spec, host)
     for word in str(setting(spec, "overrides", "")).split():
         name, _, text = word.partition("=")
-        set_field(found, name, value_of(text))
-    return found
+        set_field(built, name, value_of(text))
+    return built
 
 
 def function(module: str) -> Any:
@@ -191,10 +191,10 @@ def mini(found: Any, spec: Spec, host: Host) -> None:
     if not host.cuda:
         fields |= nemo2_cpu.fields(spec)
         remove_callback(found, nemo2_cpu.OVERLAP)
-    known = {field.name for field in dataclasses.fields(found.model.config.__fn_or_cls__)}
+    names = {field.name for field in dataclasses.fields(found.model.config.__fn_or_cls__)}
     for name, value in fields.items():
         section, _, field = name.rpartition(".")
-        if section != "model.config" or field in known:
+        if section != "model.config" or field in names:
             set_field(found, name, value)
 
 
@@ -216,17 +216,17 @@ def run_fields(spec: Spec) -> Fields:
     A run that resumes trains exactly one more step. NeMo saves at the end of the only epoch, which is the end of the
     run.
     """
-    wanted = spec["checkpoint"]
-    steps = 1 if wanted["load"] else spec["steps"]
+    checkpoint = spec["checkpoint"]
+    steps = 1 if checkpoint["load"] else spec["steps"]
     fields: Fields = {
         "trainer.max_steps": steps,
         "trainer.val_check_interval": steps,
         "trainer.log_every_n_steps": 1,
-        "trainer.enable_checkpointing": bool(wanted["save"]),
+        "trainer.enable_checkpointing": bool(checkpoint["save"]),
         "data.num_train_samples": steps * spec["global_batch_size"],
     }
-    if wanted["load"]:
-        fields["resume"] = resume(wanted["load"])
+    if checkpoint["load"]:
+        fields["resume"] = resume(checkpoint["load"])
     return fields
 
 

@@ -93,7 +93,7 @@ def changes(recipe: Any, spec: Spec) -> Fields:
     """
     model, parallelism = recipe.model, spec["parallelism"]
     vp = parallelism["vp"] if (parallelism["vp"] or 1) > 1 else None
-    wanted = {
+    specified = {
         "train.micro_batch_size": spec["micro_batch_size"],
         "train.global_batch_size": spec["global_batch_size"],
         "model.tensor_model_parallel_size": parallelism["tp"],
@@ -106,14 +106,14 @@ def changes(recipe: Any, spec: Spec) -> Fields:
         "model.cpu_offloading_num_layers": spec["offload_layers"],
         "model.recompute_num_layers": spec["recompute_layers"] or None,
     }
-    wanted |= {f"model.{field}": spec["model"][key] for key, field in SHAPE.items() if spec["model"].get(key)}
-    found = {name: value for name, value in wanted.items() if get_field(recipe, name) != value}
+    specified |= {f"model.{field}": spec["model"][key] for key, field in SHAPE.items() if spec["model"].get(key)}
+    changed = {name: value for name, value in specified.items() if get_field(recipe, name) != value}
     if parallelism["etp"] is None:
-        found.pop("model.expert_tensor_parallel_size", None)
+        changed.pop("model.expert_tensor_parallel_size", None)
     for name in ("num_layers", "vocab_size"):  # a recipe may leave them to the pattern of layers and to the tokenizer
         if getattr(model, name) is None:
-            found.pop(f"model.{name}", None)
-    return {**found, **consequences(model, spec, found), **graphs(model, spec)}
+            changed.pop(f"model.{name}", None)
+    return {**changed, **consequences(model, spec, changed), **graphs(model, spec)}
 
 
 def consequences(model: Any, spec: Spec, changed: Fields) -> Fields:

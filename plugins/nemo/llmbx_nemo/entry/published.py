@@ -111,14 +111,14 @@ def user_settings(spec: Spec) -> Fields:
 
 def run_fields(spec: Spec, host: Host) -> Fields:
     """Return the fields that the recipe does not define: steps, log lines, tokenizer, checkpoints, profile."""
-    wanted = spec["checkpoint"]
+    checkpoint = spec["checkpoint"]
     sections: dict[str, Fields] = {
         "train": {"train_iters": spec["steps"], "eval_iters": 0},
         "logger": {name: value for name, value in logger().items() if name != "save_config_filepath"},
-        "checkpoint": {"save": "checkpoints" if wanted["save"] else None, "load": wanted["load"]},
+        "checkpoint": {"save": "checkpoints" if checkpoint["save"] else None, "load": checkpoint["load"]},
         "tokenizer": tokenizer(spec),
     }
-    if wanted["save"]:
+    if checkpoint["save"]:
         sections["checkpoint"]["save_interval"] = spec["steps"]
     fields = {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
     profile = profiling(spec, host)

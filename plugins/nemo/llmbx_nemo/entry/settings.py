@@ -157,11 +157,11 @@ def tokenizer(spec: Spec) -> Fields:
 
 def checkpoint(spec: Spec, steps: int, saved_step: int | None) -> Fields:
     """Return the checkpoint fields: save once, after the last step; fail if the checkpoint to load is missing."""
-    wanted = spec["checkpoint"]
+    checkpoint_spec = spec["checkpoint"]
     return {
-        "save": CHECKPOINTS if wanted["save"] else None,
-        "save_interval": steps if wanted["save"] else None,
-        "load": wanted["load"] if saved_step is not None else None,
+        "save": CHECKPOINTS if checkpoint_spec["save"] else None,
+        "save_interval": steps if checkpoint_spec["save"] else None,
+        "load": checkpoint_spec["load"] if saved_step is not None else None,
         "exit_on_missing_checkpoint": True,
         "ckpt_format": "fsdp_dtensor" if spec["parallelism"]["fsdp"] else "torch_dist",
         "async_save": False,
@@ -194,13 +194,13 @@ def profiling(spec: Spec, host: Host) -> Fields:
 
     Empty without CUDA, because Megatron-Bridge calls CUDA's profiler functions.
     """
-    wanted = spec["profile"]
-    if wanted is None or wanted["tool"] != "nsys" or not host.cuda:
+    profile = spec["profile"]
+    if profile is None or profile["tool"] != "nsys" or not host.cuda:
         return {}
     return {
         "use_nsys_profiler": True,
-        "profile_step_start": wanted["start"],
-        "profile_step_end": wanted["stop"],
+        "profile_step_start": profile["start"],
+        "profile_step_end": profile["stop"],
         "profile_ranks": profiled_ranks(spec, host),
     }
 

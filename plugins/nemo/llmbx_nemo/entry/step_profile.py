@@ -29,13 +29,13 @@ class StepProfile(Protocol):
 
 def of_rank(spec: Spec, host: Host) -> StepProfile | None:
     """Return the requested profile of this rank's steps; None without one, and without nvtx for nsys."""
-    wanted, rank = spec["profile"], int(os.environ["RANK"])
-    if not wanted or rank not in profiled_ranks(spec, host):
+    profile, rank = spec["profile"], int(os.environ["RANK"])
+    if not profile or rank not in profiled_ranks(spec, host):
         return None
-    if wanted["tool"] == "torch":
-        return TorchProfile(wanted["start"], wanted["stop"], rank, host.cuda)
-    if wanted["tool"] == "nsys" and (nvtx := nvtx_module()):
-        return Ranges(wanted["start"], wanted["stop"], nvtx, host.cuda)
+    if profile["tool"] == "torch":
+        return TorchProfile(profile["start"], profile["stop"], rank, host.cuda)
+    if profile["tool"] == "nsys" and (nvtx := nvtx_module()):
+        return Ranges(profile["start"], profile["stop"], nvtx, host.cuda)
     return None
 
 

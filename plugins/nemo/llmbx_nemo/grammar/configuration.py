@@ -61,8 +61,8 @@ class Summary:
     def _dtype(self) -> list[Event]:
         """The narrowest data type that is named; a model in FP8 names bf16, too."""
         names = {"fp4": "nvfp4", "fp8": "fp8", "bf16": "bf16", "fp16": "fp16", "fp32": "fp32"}
-        found = next((names[kind] for kind in names if kind in self._types), None)
-        return [_fact(f"data type {found}", "dtype", found)] if found else []
+        dtype = next((names[kind] for kind in names if kind in self._types), None)
+        return [_fact(f"data type {dtype}", "dtype", dtype)] if dtype else []
 
 
 def _fact(text: str, name: str, value: str | int) -> Event:

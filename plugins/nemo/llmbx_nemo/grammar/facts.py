@@ -33,10 +33,10 @@ def find(rules: Iterable[Rule], text: str, rank: int | None) -> list[Event]:
     """Return the event of the first rule that `text` matches, if any. Only a NaN or Inf in a loss is fatal."""
     for kind, pattern, facts in rules:
         if match := pattern.search(text):
-            found = facts(match)
-            if kind == "unexpected_result" and str(found.get("result", "")).lower().strip("+-") in ("nan", "inf"):
+            values = facts(match)
+            if kind == "unexpected_result" and str(values.get("result", "")).lower().strip("+-") in ("nan", "inf"):
                 kind = "nan"
-            return [Event(kind=kind, text=text.strip()[:500], rank=rank, fatal=kind == "nan", facts=found)]
+            return [Event(kind=kind, text=text.strip()[:500], rank=rank, fatal=kind == "nan", facts=values)]
     return []
 
 

@@ -79,8 +79,8 @@ class Schema:
 
     def field(self, text: str, position: int) -> re.Match[str] | None:
         """The field at this position, or what stands there instead of one before the next field."""
-        found = self.known.match(text, position) or self.other.match(text, position)
-        return found or self.odd.match(text, position)
+        match = self.known.match(text, position) or self.other.match(text, position)
+        return match or self.odd.match(text, position)
 
     def value(self, match: re.Match[str]) -> tuple[str, str]:
         """The short name of a field and its value in the unit of this name; the name is empty if it is not read."""
@@ -136,15 +136,15 @@ class RecordReader:
         """Return the records that this line starts or continues, and the text that belongs to none of them."""
         heads = list(self.schema.header.finditer(text))
         before = text[: heads[0].start()] if heads else text
-        found, rest = self._resume(label, before)
+        readings, rest = self._resume(label, before)
         for head, stop in zip(heads, [*(head.start() for head in heads[1:]), len(text)], strict=False):
             reading = self._begin(head, text[head.end() : stop])
             self._wait(label, reading)
-            found.append(reading)
+            readings.append(reading)
             rest += reading.tail if reading.complete else ""
-        if not found and (cut := self.schema.beginning.search(text)):
+        if not readings and (cut := self.schema.beginning.search(text)):
             self._open[label] = _Open(None, text[cut.start() :])
-        return found, rest
+        return readings, rest
 
     def parse(self, text: str) -> Reading | None:
         """Return the first record in `text`, ignoring incomplete records of earlier lines."""

@@ -114,7 +114,7 @@ class MegatronParser(LogParser):
 
     def feed(self, line: str) -> list[Record]:
         """Return the records that become known with this line."""
-        found: list[Record] = []
+        records: list[Record] = []
         if (
             ("iteration" in line and "|" in line)
             or "TFLOP/s/GPU" in line
@@ -124,12 +124,12 @@ class MegatronParser(LogParser):
             or self._halves
             or self._broken
         ):
-            found += self._measures(line)
+            records += self._measures(line)
         if _may_be_fact(line):
-            found += self._other(line)
+            records += self._other(line)
         if self._summary.open or "Configuration Summary (" in line:
-            found += self._summary.feed(line)
-        return [*found, *self._note(self._signatures.feed(line))]
+            records += self._summary.feed(line)
+        return [*records, *self._note(self._signatures.feed(line))]
 
     def close(self) -> list[Record]:
         """Return the remaining records: unpaired TFLOP/s values, or the steps of a log with only `Step Time` lines."""
@@ -158,11 +158,11 @@ class MegatronParser(LogParser):
         matches, text = steptime.extract(text)
         self._add_step_times(matches)
         readings, rest = self._records.read(label, text)
-        found = [record for reading in readings for record in self._step(reading, line)]
+        records = [record for reading in readings for record in self._step(reading, line)]
         matches, rest = steptime.extract(rest)
         self._add_step_times(matches)
         self._remember(label, text, rest, any(reading.complete for reading in readings))
-        return found
+        return records
 
     def _complete_half(self, label: str, text: str) -> str:
         half = self._halves.get(label)
@@ -192,20 +192,20 @@ class MegatronParser(LogParser):
                 self._lone.append(match)
 
     def _step(self, reading: Reading, line: str) -> list[Record]:
-        found: list[Record] = [*self._attempts.step(reading.number, line)]
-        if found:
+        records: list[Record] = [*self._attempts.step(reading.number, line)]
+        if records:
             self._pairing.restart()
             self._begin()
         self._iterations, self._lone = True, []
         step = _step(reading, self._attempts.current)
         if step.tflops_per_gpu is not None:
             self._has_own_tflops.add(step.number)
-        found.append(step)
+        records.append(step)
         timed = step.time_s is not None and 0.0 < step.time_s <= 1e7
         if timed and step.time_s is not None and step.number not in self._measured:
             self._measured.add(step.number)
-            found += self._tflops(self._pairing.add_iteration(step.number, step.time_s, step.global_batch_size))
-        return found
+            records += self._tflops(self._pairing.add_iteration(step.number, step.time_s, step.global_batch_size))
+        return records
 
     def _tflops(self, pairs: list[Pair]) -> list[Record]:
         return [

@@ -27,14 +27,14 @@ class Nemo1Parser(LogParser):
 
     def feed(self, line: str) -> list[Record]:
         """Return the records that become known with this line."""
-        found: list[Record] = []
+        records: list[Record] = []
         if "global_step=" in line:
             for bar in BAR.finditer(line):
-                found += self._bar(bar, line)
+                records += self._bar(bar, line)
         if "Trainer.fit" in line:
-            found += facts.find(facts.NEMO2, line, None)
+            records += facts.find(facts.NEMO2, line, None)
             self._signatures.finished()
-        return [*found, *self._signatures.feed(line)]
+        return [*records, *self._signatures.feed(line)]
 
     def _bar(self, bar: re.Match[str], line: str) -> list[Record]:
         # The last value of a progress bar that is cut off may be incomplete.

@@ -50,14 +50,14 @@ class Nemo2Parser(LogParser):
 
     def feed(self, line: str) -> list[Record]:
         """Return the records that become known with this line."""
-        found: list[Record] = []
+        records: list[Record] = []
         if "Training e" in line or ", iteration " in line or self._records.waiting:
             label, _, text = split_label(line)
             readings, _ = self._records.read(label, text)
-            found += [record for reading in readings for record in self._step(reading, line)]
+            records += [record for reading in readings for record in self._step(reading, line)]
         if _may_be_fact(line):
-            found += self._other(line)
-        return [*found, *self._signatures.feed(line)]
+            records += self._other(line)
+        return [*records, *self._signatures.feed(line)]
 
     def _step(self, reading: Reading, line: str) -> list[Record]:
         step = _step(reading, self._attempts.current)

@@ -42,15 +42,15 @@ Found = tuple[Match, str]
 
 def extract(text: str) -> tuple[list[Match], str]:
     """Return the matches of every complete `Step Time` text, and the line without these."""
-    found = []
+    matches = []
     end = STEP_TIME_END.match(text)
     if end and not text.startswith("Step Time"):
-        found.append(end)
+        matches.append(end)
         text = text[end.end() :]
     if "Step Time" in text:
-        found += STEP_TIME.finditer(text)
+        matches += STEP_TIME.finditer(text)
         text = STEP_TIME.sub("", text)
-    return found, text
+    return matches, text
 
 
 def complete(begun: str, text: str) -> Found | None:

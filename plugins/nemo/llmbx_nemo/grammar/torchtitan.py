@@ -45,15 +45,15 @@ class TorchtitanParser(LogParser):
 
     def feed(self, line: str) -> list[Record]:
         """Return the records that become known with this line."""
-        found: list[Record] = []
+        records: list[Record] = []
         if "step:" in line and not line.endswith(CUT) and (match := STEP.search(line)):
-            found += self._step(match, line)
+            records += self._step(match, line)
         elif match := _BEGUN.search(line) if "global batch size" in line else None:
-            found += self._begun(match, line)
+            records += self._begun(match, line)
         elif "Training completed" in line or "Training successfully completed" in line:
             self._signatures.finished()
-            found.append(Event(kind="finished", text=split_label(line)[2].strip()[:500]))
-        return [*found, *self._signatures.feed(line)]
+            records.append(Event(kind="finished", text=split_label(line)[2].strip()[:500]))
+        return [*records, *self._signatures.feed(line)]
 
     def _step(self, match: re.Match[str], line: str) -> list[Record]:
         number = read_whole(match["number"])

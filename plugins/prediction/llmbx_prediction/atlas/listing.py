@@ -52,22 +52,22 @@ class Listing(Value, frozen=True):
 
     def lines(self) -> list[str]:
         """The standing and the spreads in words."""
-        found = []
-        if (one := self.standing) is not None:
+        lines = []
+        if (standing := self.standing) is not None:
             place = (
-                f"percentile {one.percentile:.0f}, median {one.median:.0f}, fastest {one.fastest:.0f}"
-                if one.percentile is not None and one.median is not None and one.fastest is not None
+                f"percentile {standing.percentile:.0f}, median {standing.median:.0f}, fastest {standing.fastest:.0f}"
+                if standing.percentile is not None and standing.median is not None and standing.fastest is not None
                 else "too few for a percentile"
             )
-            found.append(f"{one.tokens_per_s_per_gpu:.0f} tokens/s per GPU among {one.among} published figures "
-                         f"({one.of}): {place}")  # fmt: skip
+            rate, among = standing.tokens_per_s_per_gpu, f"{standing.among} published figures ({standing.of})"
+            lines.append(f"{rate:.0f} tokens/s per GPU among {among}: {place}")
         for item in self.spreads[:6]:
-            found.append(
+            lines.append(
                 f"{item.source}: {item.organizations} organizations with {item.gpus} x {item.gpu_type}, GBS {item.gbs} "
                 f"({item.task}): {item.fastest_s:.4g} to {item.slowest_s:.4g} s, the slowest "
                 f"{item.slowest_above_fastest_percent:.1f} % above the fastest"
             )
-        return found
+        return lines
 
 
 def of_run(name: str, workspace: Workspace) -> Mine:
@@ -96,8 +96,8 @@ def build(asked: Asked, rows: Sequence[Row], workspace: Workspace, near: int, ta
     gpu_type, dtype = asked.gpu_type or (mine.gpu_type if mine else None), asked.dtype or (mine.dtype if mine else None)
     gpus = asked.gpus or (mine.gpus if mine else None)
     _check(asked.gpu_type, asked.dtype, asked.release, rows)
-    wanted = {"gpu_type": gpu_type, "dtype": dtype, "release": asked.release, "task": task}
-    matching = [row for row in rows if _matches(row, wanted)]
+    criteria = {"gpu_type": gpu_type, "dtype": dtype, "release": asked.release, "task": task}
+    matching = [row for row in rows if _matches(row, criteria)]
     same = [row for row in matching if row.model == model.name]
     centre = _centre(model, gpu_type, gpus, dtype, task, same)
     shown = _ranked(same, centre) + _ranked([row for row in matching if row.model != model.name], centre)[:near]
@@ -105,19 +105,19 @@ def build(asked: Asked, rows: Sequence[Row], workspace: Workspace, near: int, ta
     return Listing(
         model=model.name, gpu_type=gpu_type, gpus=gpus, dtype=dtype, flops_convention=CONVENTION,
         rows=[_flat(row, centre) for row in shown],
-        standing=_standing(rate, same, wanted, mine) if rate is not None else None,
-        spreads=spreads([row for row in rows if _matches(row, {**wanted, "dtype": None}) and row.model == model.name
+        standing=_standing(rate, same, criteria, mine) if rate is not None else None,
+        spreads=spreads([row for row in rows if _matches(row, {**criteria, "dtype": None}) and row.model == model.name
                          and gpus in (None, row.gpus)]),
     )  # fmt: skip
 
 
 def _check(gpu_type: str | None, dtype: str | None, release: str | None, rows: Sequence[Row]) -> None:
     """Raise `UsageError`, with a suggestion, for a value that no row has."""
-    asked = (("--gpu-type", gpu_type, "gpu_type"), ("--dtype", dtype, "dtype"), ("--release", release, "release"))
-    for option, value, name in asked:
-        known = {getattr(row, name) for row in rows} - {None, ""}
-        if value is not None and value not in known:
-            raise UsageError(f"{option} {value}: no published figure has it{did_you_mean(value, known)}")
+    options = (("--gpu-type", gpu_type, "gpu_type"), ("--dtype", dtype, "dtype"), ("--release", release, "release"))
+    for option, value, name in options:
+        values = {getattr(row, name) for row in rows} - {None, ""}
+        if value is not None and value not in values:
+            raise UsageError(f"{option} {value}: no published figure has it{did_you_mean(value, values)}")
 
 
 def _matches(row: Row, wanted: dict[str, str | None]) -> bool:
@@ -128,8 +128,8 @@ def _matches(row: Row, wanted: dict[str, str | None]) -> bool:
 def _standing(rate: float, same: Sequence[Row], wanted: dict[str, str | None], mine: Mine | None) -> Standing:
     of = ", ".join(value for name, value in wanted.items() if value and name != "task") or "all"
     task = wanted["task"] or "pretrain"
-    found = standing(rate, [row for row in same if row.task == task and row.layers is None], of)
-    return found.replace(of=f"{found.of}; {mine.name}") if mine else found
+    place = standing(rate, [row for row in same if row.task == task and row.layers is None], of)
+    return place.replace(of=f"{place.of}; {mine.name}") if mine else place
 
 
 def _centre(model: Model, gpu_type: str | None, gpus: int | None, dtype: str | None, task: str | None,
@@ -138,8 +138,8 @@ def _centre(model: Model, gpu_type: str | None, gpus: int | None, dtype: str | N
     newest = max((case for row in same if (case := row.case())), key=lambda case: case.when, default=None)
     centre = newest or Case(model=model, gpu_type=gpu_type or "h100", gpus=gpus or 64, dtype=dtype or "bf16",
                             gbs=(gpus or 64) * 16, seq=model.seq)  # fmt: skip
-    asked: dict[str, Any] = {"gpu_type": gpu_type, "gpus": gpus, "dtype": dtype, "task": task}
-    return centre.replace(model=model, **{name: value for name, value in asked.items() if value is not None})
+    options: dict[str, Any] = {"gpu_type": gpu_type, "gpus": gpus, "dtype": dtype, "task": task}
+    return centre.replace(model=model, **{name: value for name, value in options.items() if value is not None})
 
 
 def _ranked(rows: Sequence[Row], centre: Case) -> list[Row]:
@@ -163,8 +163,8 @@ def _apart(row: Row, centre: Case) -> dict[str, float]:
 def _flat(row: Row, centre: Case) -> dict[str, Any]:
     """A row for the table, JSON and CSV."""
     apart = _apart(row, centre)
-    found = {name: getattr(row, name) for name in row.__struct_fields__}
-    return found | {
+    fields = {name: getattr(row, name) for name in row.__struct_fields__}
+    return fields | {
         "tflops_per_gpu": row.tflops_per_gpu(), "flops_convention": CONVENTION, "layout": layout(row),
         "distance": sum(apart.values()) if _case(row) is not None else None, "differs_in": ", ".join(apart),
     }  # fmt: skip
@@ -184,16 +184,16 @@ def degrees(found: Row | Choice) -> str:
 
 def models(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """One line for each model: how many rows, on which GPUs, from where."""
-    found = defaultdict(list)
+    by_model = defaultdict(list)
     for row in rows:
-        found[row.model].append(row)
+        by_model[row.model].append(row)
     return [
         {
             "model": name, "rows": len(cell), "gpu_types": sorted({row.gpu_type for row in cell}),
             "gpus": _span([row.gpus for row in cell]), "releases": len({(row.source, row.release) for row in cell}),
             "sources": sorted({row.source for row in cell}),
         }
-        for name, cell in sorted(found.items())
+        for name, cell in sorted(by_model.items())
     ]  # fmt: skip
 
 

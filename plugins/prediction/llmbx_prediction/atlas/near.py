@@ -29,7 +29,7 @@ def differences(case: Case, other: Case) -> dict[str, float]:
     A GPU of another generation and a model of another family count 2, another GPU type or dtype 1, doubling the FLOPs
     of a token 1, doubling a degree of parallelism 0.1, doubling the sequence 0.3, a year between the releases 0.3.
     """
-    found = {
+    distances = {
         "model": _models(case.model, other.model),
         "GPU type": _gpus(case.gpu_type, other.gpu_type),
         "dtype": float(case.dtype != other.dtype),
@@ -42,7 +42,7 @@ def differences(case: Case, other: Case) -> dict[str, float]:
         "recomputation": 0.3 * (case.recompute != other.recompute),
         "release": 0.3 * min(3.0, abs(case.when - other.when)),
     }
-    return {name: round(value, 3) for name, value in found.items() if value > 0.005}
+    return {name: round(value, 3) for name, value in distances.items() if value > 0.005}
 
 
 def distance(case: Case, other: Case) -> float:

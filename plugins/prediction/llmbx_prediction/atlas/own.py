@@ -38,21 +38,21 @@ def add(install: Path, file: Path, name: str) -> tuple[Path, int]:
     """
     if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
         raise UsageError(f"--name {name}: expected letters, digits, `-`, `_` and `.`")
-    found = tuple(_complete(row, f"{file}: row {number}") for number, row in enumerate(_read(file, name), 1))
-    if not found:
+    rows = tuple(_complete(row, f"{file}: row {number}") for number, row in enumerate(_read(file, name), 1))
+    if not rows:
         raise UsageError(f"{file}: the table has no rows")
     path = install / FOLDER / f"{name}.csv"
-    table.write(path, found)
-    return path, len(found)
+    table.write(path, rows)
+    return path, len(rows)
 
 
 def remove(install: Path, name: str) -> Path:
     """Delete an own table. Raises `UsageError` if there is none with this name."""
-    known = {path.stem: path for path in files(install)}
-    if name not in known:
-        raise UsageError(f"no own table named '{name}'{did_you_mean(name, known)}")
-    known[name].unlink()
-    return known[name]
+    tables = {path.stem: path for path in files(install)}
+    if name not in tables:
+        raise UsageError(f"no own table named '{name}'{did_you_mean(name, tables)}")
+    tables[name].unlink()
+    return tables[name]
 
 
 def _read(file: Path, name: str) -> Sequence[Row]:

@@ -77,8 +77,8 @@ def spreads(rows: Sequence[Row]) -> list[Spread]:
     for row in rows:
         if row.stack == "mlperf" and row.step_time_s is not None and row.gbs:
             cells[row.source, row.model, row.task, row.gpu_type, row.gpus, row.gbs].append(row)
-    found = [_spread(key, cell) for key, cell in cells.items() if len({row.organization for row in cell}) > 1]
-    return sorted(found, key=lambda spread: (-spread.organizations, spread.model, spread.gpu_type, spread.gpus))
+    measured = [_spread(key, cell) for key, cell in cells.items() if len({row.organization for row in cell}) > 1]
+    return sorted(measured, key=lambda spread: (-spread.organizations, spread.model, spread.gpu_type, spread.gpus))
 
 
 def _spread(key: tuple[str, str, str, str, int, int], cell: Sequence[Row]) -> Spread:

@@ -59,8 +59,8 @@ def read(
 def _row(defaults: Mapping[str, str], record: Mapping[str, str], place: str) -> Row:
     if None in record or None in record.values():
         raise UsageError(f"{place}: the line has another number of cells than the header")
-    given = {name: text.strip() for name, text in record.items() if text.strip()}
-    values = {name: _value(name, text, place) for name, text in {**defaults, **given}.items()}
+    cells = {name: text.strip() for name, text in record.items() if text.strip()}
+    values = {name: _value(name, text, place) for name, text in {**defaults, **cells}.items()}
     return convert_toml(values, Row, place)
 
 

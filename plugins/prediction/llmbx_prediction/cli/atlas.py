@@ -168,8 +168,8 @@ def _print_spreads(rows: Sequence[Row], names: tuple[str, ...], given: dict[str,
     for field in ("gpu_type", "gpus", "task"):
         if given[field] is not None:
             rows = [row for row in rows if getattr(row, field) == given[field]]
-    found = [{name: getattr(item, name) for name in item.__struct_fields__} for item in spreads(rows)]
-    print_rows(found, SPREADS, format_, "no cell with several organizations", SPREADS_OPTIONAL)
+    lines = [{name: getattr(item, name) for name in item.__struct_fields__} for item in spreads(rows)]
+    print_rows(lines, SPREADS, format_, "no cell with several organizations", SPREADS_OPTIONAL)
 
 
 @command.command("add")

@@ -74,18 +74,18 @@ def command(
 
     workspace = load_workspace()
     rows = (*table.shipped(), *own.rows(workspace.install.path))
-    wanted = {name: value if value is not None else _of_environment(name) for name, value in given.items()}
-    asked = Asked(names, wanted["size"], _lower(wanted["dtype"]), _lower(wanted["gpu_type"]), wanted["gpus"],
-                  wanted["release"], wanted["recipe"], parse_pairs("--set", settings))  # fmt: skip
+    options = {name: value if value is not None else _of_environment(name) for name, value in given.items()}
+    words = Asked(names, options["size"], _lower(options["dtype"]), _lower(options["gpu_type"]), options["gpus"],
+                  options["release"], options["recipe"], parse_pairs("--set", settings))  # fmt: skip
     if len(names) > 2:
         raise UsageError(f"expected one workload, got {', '.join(names)}")
     changed = GpuType.extend(workspace.config.gpus)
-    found = target(asked, rows, workspace)
+    goal = target(words, rows, workspace)
     predictor = Predictor(rows, {name: changed[name].memory_gb for name in workspace.config.gpus})
     if best:
-        _print_plan(_plan(found, predictor, rows, workspace, top), format_)
+        _print_plan(_plan(goal, predictor, rows, workspace, top), format_)
     else:
-        _print(predictor.predict(found.case, found.base), format_)
+        _print(predictor.predict(goal.case, goal.base), format_)
 
 
 def _of_environment(name: str) -> Any:

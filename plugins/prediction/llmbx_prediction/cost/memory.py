@@ -73,8 +73,8 @@ def of_stage(case: Case, stage: Stage) -> Memory:
 
 def limit_gb(gpu_type: str) -> float | None:
     """Memory of a GPU type in GB."""
-    found = known().get(gpu_type)
-    return found.memory_gb if found else None
+    entry = known().get(gpu_type)
+    return entry.memory_gb if entry else None
 
 
 def _static(case: Case, stage: Stage) -> dict[str, float]:

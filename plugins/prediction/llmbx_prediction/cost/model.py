@@ -108,11 +108,11 @@ def _table() -> dict[str, Model]:
 
 def find(text: str) -> Model:
     """The model with this name or alias, ignoring case. Raises `UsageError` with a suggestion if there is none."""
-    wanted = text.lower()
+    name = text.lower()
     for model in _table().values():
-        if wanted in (model.name, *(alias.lower() for alias in model.aliases)):
+        if name in (model.name, *(alias.lower() for alias in model.aliases)):
             return model
-    raise UsageError(f"no model named '{text}'{did_you_mean(wanted, _table())}: `llmbx atlas` lists all")
+    raise UsageError(f"no model named '{text}'{did_you_mean(name, _table())}: `llmbx atlas` lists all")
 
 
 def of_shape(shape: ModelShape, name: str) -> Model:
@@ -135,7 +135,7 @@ def of_shape(shape: ModelShape, name: str) -> Model:
                    "moe_ffn": shape.moe_ffn_hidden_size or shape.ffn_hidden_size,
                    "shared_ffn": shape.shared_ffn_hidden_size or 0,
                    "moe_every": shape.moe_layer_every or 1}  # fmt: skip
-    values |= {name: found for name, field in SHAPE_FIELDS.items() if (found := getattr(shape, field)) is not None}
+    values |= {name: value for name, field in SHAPE_FIELDS.items() if (value := getattr(shape, field)) is not None}
     return Model(**values, gated=shape.gated is not False, tied=bool(shape.tied))
 
 

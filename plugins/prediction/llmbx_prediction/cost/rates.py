@@ -37,10 +37,10 @@ class Rates(Value, frozen=True):
 
 def rates(gpu_type: str) -> Rates:
     """The rates of a GPU type. Raises `UsageError` with a suggestion if they are not known."""
-    found = known().get(gpu_type)
-    if found is None:
+    entry = known().get(gpu_type)
+    if entry is None:
         raise UsageError(f"no rates of GPU type '{gpu_type}'{did_you_mean(gpu_type, known())}")
-    return found
+    return entry
 
 
 @functools.cache
@@ -48,7 +48,7 @@ def known() -> Mapping[str, Rates]:
     """The rates of all GPU types of the table, with the peaks and NVLink domains that core has."""
     path = resources.files(__package__.rpartition(".")[0]) / "data" / "rates.toml"
     table = read_toml(path, dict[str, Rates])
-    return {name: _joined(name, found) for name, found in table.items()}
+    return {name: _joined(name, entry) for name, entry in table.items()}
 
 
 def _joined(name: str, found: Rates) -> Rates:

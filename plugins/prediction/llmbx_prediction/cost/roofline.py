@@ -44,16 +44,16 @@ Terms = dict[str, float]
 def ideal(case: Case) -> Terms:
     """The seconds of each term of one step of one GPU at rated speed. Raises `UsageError` for an unknown GPU type."""
     gpu = rates(case.gpu_type)
-    found = dict.fromkeys(NAMES, 0.0)
-    found |= _compute(case, gpu)
+    seconds = dict.fromkeys(NAMES, 0.0)
+    seconds |= _compute(case, gpu)
     if case.model.has_shape:
-        found |= _memory(case, gpu) | _communication(case, gpu)
-    busy = sum(found.values())
-    found["data parallel"] = _exposed(_data_parallel(case, gpu), busy)
-    found["host"] = _host(case)
-    found["bubble"] = (case.pp - 1) / (case.vp * case.accumulation) * (busy + found["host"])
-    found["scale"] = 0.01 * math.log2(max(1.0, case.gpus / 8)) * busy
-    return found
+        seconds |= _memory(case, gpu) | _communication(case, gpu)
+    busy = sum(seconds.values())
+    seconds["data parallel"] = _exposed(_data_parallel(case, gpu), busy)
+    seconds["host"] = _host(case)
+    seconds["bubble"] = (case.pp - 1) / (case.vp * case.accumulation) * (busy + seconds["host"])
+    seconds["scale"] = 0.01 * math.log2(max(1.0, case.gpus / 8)) * busy
+    return seconds
 
 
 def flops(case: Case) -> tuple[float, float, float, float]:
@@ -63,14 +63,14 @@ def flops(case: Case) -> tuple[float, float, float, float]:
         part = 0.5 if model.experts else 0.0
         whole = 1e9 * model.flops_per_token * _trained(case)
         return whole * (0.9 - part), whole * part, whole * 0.1, 0.0
-    found = {"linear": 0.0, "experts": 0.0, "scores": 0.0, "logits": 0.0}
+    counts = {"linear": 0.0, "experts": 0.0, "scores": 0.0, "logits": 0.0}
     for term in terms(model, case.seq):
         linear = 6 * case.seq * term.parameters if term.kind == "attention" else term.causal
         kind = {"moe": "experts", "logits": "logits"}.get(term.kind, "linear")
-        found[kind] += linear
-        found["scores"] += term.causal - linear
+        counts[kind] += linear
+        counts["scores"] += term.causal - linear
     share = _trained(case)
-    linear, experts, scores, logits = (found[name] / case.seq for name in ("linear", "experts", "scores", "logits"))
+    linear, experts, scores, logits = (counts[name] / case.seq for name in ("linear", "experts", "scores", "logits"))
     return linear * share, experts * share, scores, logits * share
 
 
@@ -88,14 +88,14 @@ def _compute(case: Case, gpu: Rates) -> Terms:
     linear, experts, scores, logits = flops(case)
     narrow, wide, tokens = 1e12 * gpu.peak(case.dtype), 1e12 * gpu.peak("bf16"), case.tokens_per_gpu
     grouped = 1e12 * gpu.peak("fp8") if case.dtype in FOUR_BITS else narrow
-    found = {
+    seconds = {
         "gemm": tokens * (linear / narrow + logits / wide),
         "experts": tokens * experts / grouped,
         "attention": tokens * scores * FLASH / wide,
     }
-    found["small gemm"] = found["gemm"] * SMALL * _smallness(case)
+    seconds["small gemm"] = seconds["gemm"] * SMALL * _smallness(case)
     again = {"none": 0.0, "selective": 0.1, "full": 1.0}[case.recompute]
-    return found | {"recompute": again * FORWARD * sum(found.values())}
+    return seconds | {"recompute": again * FORWARD * sum(seconds.values())}
 
 
 def _smallness(case: Case) -> float:
@@ -148,8 +148,8 @@ def _speed(gpu: Rates, ranks: int) -> float:
 
 def local_parameters(case: Case) -> tuple[float, float]:
     """Parameters of one pipeline stage and tensor-parallel rank: (those of all layers but experts, experts)."""
-    found = terms(case.model, case.seq)
-    everything = sum(term.parameters for term in found)
+    layers = terms(case.model, case.seq)
+    everything = sum(term.parameters for term in layers)
     routed = expert_parameters(case.model)
     return (everything - routed) / (case.tp * case.pp), routed / (case.ep * case.etp * case.pp)
 

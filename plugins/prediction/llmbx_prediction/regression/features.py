@@ -46,9 +46,9 @@ class Features:
 def features(cases: Sequence[Case], coefficients: Mapping[str, float]) -> Features:
     """Describe configurations. `coefficients` multiply the terms at rated speed."""
     factors = np.array([coefficients[name] for name in NAMES])
-    times = np.array([[found[name] for name in NAMES] for found in map(ideal, cases)]).reshape(len(cases), len(NAMES))
+    times = np.array([[terms[name] for name in NAMES] for terms in map(ideal, cases)]).reshape(len(cases), len(NAMES))
     return Features(
-        seconds=times * factors, names={name: np.array(found) for name, found in _names(cases).items()},
+        seconds=times * factors, names={name: np.array(terms) for name, terms in _names(cases).items()},
         when=np.array([case.when for case in cases], dtype=float),
         layout=np.array([_layout(case) for case in cases]).reshape(len(cases), -1),
         shape=np.array([_shape(case) for case in cases]).reshape(len(cases), -1),

@@ -24,10 +24,10 @@ Component = Callable[[Features, Features], Array]
 
 def common(a: Features, b: Features, *names: str) -> Array:
     """1 where all of these names agree, else 0."""
-    found = np.ones((len(a.when), len(b.when)))
+    agreement = np.ones((len(a.when), len(b.when)))
     for name in names:
-        found *= a.names[name][:, None] == b.names[name][None, :]
-    return found
+        agreement *= a.names[name][:, None] == b.names[name][None, :]
+    return agreement
 
 
 def _terms(*names: str) -> Component:
@@ -86,10 +86,10 @@ NOISE = "noise"
 
 def covariance(a: Features, b: Features, scales: Mapping[str, float]) -> Array:
     """The covariance (n x m) of two sets of configurations, without noise."""
-    found = np.zeros((len(a.when), len(b.when)))
+    total = np.zeros((len(a.when), len(b.when)))
     for name, component in COMPONENTS.items():
-        found += scales[name] ** 2 * component(a, b)
-    return found
+        total += scales[name] ** 2 * component(a, b)
+    return total
 
 
 def variances(a: Features, scales: Mapping[str, float]) -> Array:

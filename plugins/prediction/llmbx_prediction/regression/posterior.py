@@ -52,11 +52,11 @@ class Posterior:
         least = self.scales[NOISE] ** 2
         if self.noise[index] <= least:
             return self
-        found = copy.copy(self)
-        found.noise = self.noise.copy()
-        found.noise[index] = least
-        found._solve()
-        return found
+        copied = copy.copy(self)
+        copied.noise = self.noise.copy()
+        copied.noise[index] = least
+        copied._solve()
+        return copied
 
     def outliers(self) -> dict[str, float]:
         """The figures with a larger noise, see the class."""
@@ -75,10 +75,10 @@ class Posterior:
 
     def predict(self, cases: Sequence[Case]) -> tuple[Array, Array]:
         """Seconds of a step, and the standard deviation of their logarithm, for each configuration."""
-        asked = features(cases, self.coefficients)
-        shared = covariance(asked, self.known, self.scales)
-        mean = np.exp(np.log(asked.total) + shared @ self.weights)
-        rest = variances(asked, self.scales) - np.einsum("ij,jk,ik->i", shared, self.inverse, shared, optimize=True)
+        described = features(cases, self.coefficients)
+        shared = covariance(described, self.known, self.scales)
+        mean = np.exp(np.log(described.total) + shared @ self.weights)
+        rest = variances(described, self.scales) - np.einsum("ij,jk,ik->i", shared, self.inverse, shared, optimize=True)
         return mean, np.sqrt(np.maximum(rest, 0.0) + self.scales[NOISE] ** 2)
 
     def means(self, asked: Features) -> Array:
@@ -91,13 +91,13 @@ class Posterior:
         What the figures say about each coefficient is applied first; what they say about the whole step is then spread
         over all terms.
         """
-        asked = features([case], self.coefficients)
+        described = features([case], self.coefficients)
         change = np.zeros(len(NAMES))
         for name, names in OF_TERMS.items():
-            shared = common(asked, self.known, *names)[0]
+            shared = common(described, self.known, *names)[0]
             change += self.scales[name] ** 2 * ((shared * self.weights) @ self.known.shares)
-        seconds = asked.seconds[0] * np.exp(change)
-        seconds *= float(self.means(asked)[0]) / seconds.sum()
+        seconds = described.seconds[0] * np.exp(change)
+        seconds *= float(self.means(described)[0]) / seconds.sum()
         return dict(zip(NAMES, map(float, seconds), strict=True))
 
     def without(self, groups: Sequence[Hashable]) -> tuple[Array, Array]:

@@ -74,7 +74,7 @@ def usable(rows: Sequence[Row]) -> list[tuple[Row, Case, float]]:
     Figures that are no benchmark (`Row.is_benchmark`) are left out, as are rows whose dtype or parallelism is not
     published, and GPUs without rates.
     """
-    found = []
+    figures = []
     for row in rows:
         published = row.step_time_s is not None and row.tp is not None and row.is_benchmark
         if not published or row.gpu_type not in known():
@@ -84,8 +84,8 @@ def usable(rows: Sequence[Row]) -> list[tuple[Row, Case, float]]:
         except UsageError:
             continue
         if case is not None and row.step_time_s is not None and _has_peak(case):
-            found.append((row, case, row.step_time_s))
-    return found
+            figures.append((row, case, row.step_time_s))
+    return figures
 
 
 def _has_peak(case: Case) -> bool:
