@@ -35,11 +35,11 @@ def totals(rows: tuple[Operation, ...]) -> tuple[Total, ...]:
     by_op: dict[str, list[Operation]] = defaultdict(list)
     for row in rows:
         by_op[row.op].append(row)
-    found = [
+    totals = [
         Total(op=op, calls=sum(r.calls for r in some), message_bytes=_message_sum(some), bus_bytes=_bus_sum(some))
         for op, some in by_op.items()
     ]
-    return tuple(sorted(found, key=lambda t: (-(t.message_bytes or 0), t.op)))
+    return tuple(sorted(totals, key=lambda t: (-(t.message_bytes or 0), t.op)))
 
 
 def _message_sum(rows: list[Operation]) -> int | None:
@@ -73,7 +73,7 @@ def histogram(rows: tuple[Operation, ...]) -> tuple[Sizes, ...]:
 
 def ranks(counts: LogCounts) -> tuple[Rank, ...]:
     """Return every process that called or initialized a communicator, sorted by rank, host and pid."""
-    known, sums = global_ranks(counts), dict[bytes, list[int]]()
+    numbers, sums = global_ranks(counts), dict[bytes, list[int]]()
     for (process, _, _), epoch in epochs(counts):
         some = sums.setdefault(process, [0, 0])
         some[0] += epoch.calls.total()
@@ -81,7 +81,7 @@ def ranks(counts: LogCounts) -> tuple[Rank, ...]:
     rows = []
     for process, (calls, volume) in sums.items():
         parsed = parse_process(process)
-        rank = known.get(process, parsed.rank)
+        rank = numbers.get(process, parsed.rank)
         rows.append(Rank(rank=rank, host=parsed.host, pid=parsed.pid, calls=calls, message_bytes=volume))
     return tuple(sorted(rows, key=lambda r: (r.rank is None, r.rank or 0, r.host or "", r.pid or 0, r.calls)))
 
@@ -92,8 +92,8 @@ def communicators(counts: LogCounts) -> tuple[Communicator, ...] | None:
     for _, epoch in epochs(counts):
         if epoch.init and epoch.init.identity:
             sizes[epoch.init.identity] += epoch.volume
-    found = [_communicator(ranks, members, sizes) for ranks, members in groups(counts) if members[0].identity]
-    return tuple(found) or None
+    named = [_communicator(ranks, members, sizes) for ranks, members in groups(counts) if members[0].identity]
+    return tuple(named) or None
 
 
 def _communicator(ranks: int, members: list[Member], sizes: dict[str, int]) -> Communicator:
@@ -115,14 +115,14 @@ def _communicator(ranks: int, members: list[Member], sizes: dict[str, int]) -> C
 
 def tuning_choices(counts: LogCounts) -> tuple[Choice, ...] | None:
     """Return the algorithms and protocols of TUNING lines, most used first; None if there are no such lines."""
-    found: dict[tuple[str | None, str, str], list[int]] = {}
+    sums: dict[tuple[str | None, str, str], list[int]] = {}
     for (op, algorithm, protocol, size), calls in counts.tuning.items():
         key = op, _named(algorithm, ALGORITHMS), _named(protocol, PROTOCOLS)
-        some = found.setdefault(key, [0, size, size])
-        found[key] = [some[0] + calls, min(some[1], size), max(some[2], size)]
+        some = sums.setdefault(key, [0, size, size])
+        sums[key] = [some[0] + calls, min(some[1], size), max(some[2], size)]
     rows = [
         Choice(op=op, algorithm=algorithm, protocol=protocol, calls=calls, from_bytes=low, to_bytes=high)
-        for (op, algorithm, protocol), (calls, low, high) in found.items()
+        for (op, algorithm, protocol), (calls, low, high) in sums.items()
     ]
     return tuple(sorted(rows, key=lambda c: (-c.calls, c.op or "", c.algorithm, c.protocol))) or None
 
@@ -136,14 +136,14 @@ def lagging(counts: LogCounts) -> tuple[Lag, ...] | None:
 
     None if the log does not show which processes share a communicator.
     """
-    found, known, ranks_of = [], False, global_ranks(counts)
+    lags, comparable, ranks_of = [], False, global_ranks(counts)
     for ranks, members in groups(counts):
-        known = known or len(members) > 1
+        comparable = comparable or len(members) > 1
         for op in sorted({op for m in members for op in m.calls} - set(POINT_TO_POINT)):
             most = max(m.calls[op] for m in members)
             behind = [m for m in members if m.calls[op] + counts.cut[m.process] < most]
-            found += [_lag(ranks, m, op, most, ranks_of) for m in behind]
-    return tuple(found) if known else None
+            lags += [_lag(ranks, m, op, most, ranks_of) for m in behind]
+    return tuple(lags) if comparable else None
 
 
 def _lag(ranks: int, member: Member, op: str, most: int, global_: dict[bytes, int]) -> Lag:

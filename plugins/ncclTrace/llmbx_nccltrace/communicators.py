@@ -34,8 +34,8 @@ class Member(NamedTuple):
 
 def parse_process(process: bytes) -> Process:
     """Parse `host:pid`, or take the rank from the label before `[dev]`."""
-    if found := _HOST.match(process):
-        return Process(process.decode("utf-8", "replace"), found[1].decode("utf-8", "replace"), int(found[2]), None)
+    if match := _HOST.match(process):
+        return Process(process.decode("utf-8", "replace"), match[1].decode("utf-8", "replace"), int(match[2]), None)
     text = process.decode("utf-8", "replace")
     if tagged := re.fullmatch(r"\[rank (\d{1,9})\]", text):
         return Process(f"rank {tagged[1]}", None, None, int(tagged[1]))
@@ -51,8 +51,8 @@ def merge_damaged_hosts(counts: LogCounts) -> None:
     """
     candidates: dict[tuple[bytes, int, int], list[Caller]] = {}
     for caller in counts.callers:
-        if found := _HOST.match(caller[0]):
-            candidates.setdefault((found[2], *caller[1:]), []).append(caller)
+        if match := _HOST.match(caller[0]):
+            candidates.setdefault((match[2], *caller[1:]), []).append(caller)
     for callers in candidates.values():
         callers.sort(key=lambda caller: _weight(counts.callers[caller]), reverse=True)
         for index, damaged in enumerate(callers):
@@ -86,8 +86,8 @@ def global_ranks(counts: LogCounts) -> dict[bytes, int]:
 
 def epochs(counts: LogCounts) -> Iterator[tuple[Caller, Epoch]]:
     """Yield every epoch of every caller."""
-    for caller, found in counts.callers.items():
-        for epoch in found:
+    for caller, epochs in counts.callers.items():
+        for epoch in epochs:
             yield caller, epoch
 
 
@@ -101,12 +101,12 @@ def groups(counts: LogCounts) -> list[tuple[int, list[Member]]]:
     for (process, _, _), epoch in epochs(counts):
         if epoch.init and epoch.init.identity:
             members = named.setdefault((epoch.init.identity, epoch.init.ranks), {})
-            known = members.get(epoch.init.rank)
-            calls = epoch.calls + known.calls if known else epoch.calls
+            earlier = members.get(epoch.init.rank)
+            calls = epoch.calls + earlier.calls if earlier else epoch.calls
             members[epoch.init.rank] = Member(epoch.init.identity, epoch.init.rank, process, calls)
     if named:
-        found = [(ranks, sorted(m.values(), key=lambda m: m.rank or 0)) for (_, ranks), m in sorted(named.items())]
-        return sorted(found, key=lambda group: -group[0])
+        groups = [(ranks, sorted(m.values(), key=lambda m: m.rank or 0)) for (_, ranks), m in sorted(named.items())]
+        return sorted(groups, key=lambda group: -group[0])
     return [] if any(epoch.init for _, epoch in epochs(counts)) else _unnamed(counts)
 
 

@@ -169,17 +169,17 @@ def append(first: LogCounts, later: LogCounts) -> None:
 
 
 def _append_epochs(counts: LogCounts, caller: Caller, epochs: list[Epoch]) -> None:
-    known = counts.callers.get(caller)
+    earlier = counts.callers.get(caller)
     for epoch in epochs:
         if epoch.init:
             resolve(counts, caller[0], epoch.init)
-    if known is None:
+    if earlier is None:
         counts.callers[caller] = epochs
     elif epochs[0].init is None:
-        known[-1].add(epochs[0])
-        known += epochs[1:]
+        earlier[-1].add(epochs[0])
+        earlier += epochs[1:]
     else:
-        known += epochs
+        earlier += epochs
 
 
 def resolve(counts: LogCounts, process: bytes, init: Init) -> None:

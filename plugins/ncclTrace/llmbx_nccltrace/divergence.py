@@ -64,30 +64,35 @@ def divergences(counts: LogCounts, logs: Sequence[Path | RunFile]) -> tuple[Dive
 
     Ranks that stopped and wait for no other rank come before those that wait. Only the ends of the logs are read.
     """
-    groups, found = _groups(counts), list[Found]()
+    groups, compared = _groups(counts), list[Found]()
     ranks, complete = global_ranks(counts), _is_complete(counts)
     for size in _SIZES if groups else ():
         tail = read_tail(logs, size)
         read = Read(counts, tail, ranks, complete)
-        found = [_compare(read, *group) for group in groups.items()]
-        if tail.whole or all(one.sure for one in found):
+        compared = [_compare(read, *group) for group in groups.items()]
+        if tail.whole or all(comparison.sure for comparison in compared):
             break
-    waiting = frozenset[bytes]().union(*(one.waiting for one in found))
-    kept = [one for one in found if one.divergence]
-    kept.sort(key=lambda one: (not (one.divergence and one.divergence.mismatches), bool(one.behind & waiting)))
-    return tuple(one.divergence for one in kept if one.divergence)
+    waiting = frozenset[bytes]().union(*(comparison.waiting for comparison in compared))
+    kept = [comparison for comparison in compared if comparison.divergence]
+    kept.sort(
+        key=lambda comparison: (
+            not (comparison.divergence and comparison.divergence.mismatches),
+            bool(comparison.behind & waiting),
+        )
+    )
+    return tuple(comparison.divergence for comparison in kept if comparison.divergence)
 
 
 def _groups(counts: LogCounts) -> dict[tuple[str | None, int], list[tuple[Caller, Epoch]]]:
     """Return the latest use of each address by communicator; without INIT lines, n processes that call with n ranks."""
-    found: dict[tuple[str | None, int], list[tuple[Caller, Epoch]]] = defaultdict(list)
+    groups: dict[tuple[str | None, int], list[tuple[Caller, Epoch]]] = defaultdict(list)
     for caller, some in counts.callers.items():
         init = some[-1].init
-        found[init.identity if init else None, caller[2]].append((caller, some[-1]))
+        groups[init.identity if init else None, caller[2]].append((caller, some[-1]))
     unnamed = not any(epoch.init for _, epoch in epochs(counts))
     return {
         (name, ranks): members
-        for (name, ranks), members in sorted(found.items(), key=lambda item: -item[0][1])
+        for (name, ranks), members in sorted(groups.items(), key=lambda item: -item[0][1])
         if len(members) > 1 and (name or (unnamed and len({caller[0] for caller, _ in members}) == ranks))
     }
 
@@ -139,7 +144,7 @@ def _seats(read: Read, members: list[tuple[Caller, Epoch]]) -> list[Seat]:
         return []
     seats = []
     if by_number:  # nothing is known of a rank that calls only before the end of the log that was read
-        some = [one for one in some if one[2] or not one[3]]
+        some = [member for member in some if member[2] or not member[3]]
     for (process, _, _), epoch, kept, total in some:
         if len(kept) > total or not (by_number or epoch.init or len(kept) == total):
             return []
@@ -165,8 +170,8 @@ def _is_numbered(entries: Sequence[Entry]) -> bool:
 
 
 def _is_complete(counts: LogCounts) -> bool:
-    known = sum(epoch.calls.total() for _, epoch in epochs(counts))
-    return not counts.cut and not counts.long_lines and not counts.cut_lines and known == counts.calls
+    assigned = sum(epoch.calls.total() for _, epoch in epochs(counts))
+    return not counts.cut and not counts.long_lines and not counts.cut_lines and assigned == counts.calls
 
 
 def _is_cut(counts: LogCounts, seat: Seat, positions: Sequence[int]) -> bool:
@@ -183,11 +188,11 @@ def _is_hidden(read: Read, members: list[tuple[Caller, Epoch]], found: bool) -> 
 
 def _called(seats: Sequence[Seat], position: int) -> dict[Call, list[Seat]]:
     """Return the ranks by what they called at a position, the call of most ranks first."""
-    found: dict[Call, list[Seat]] = defaultdict(list)
+    by_call: dict[Call, list[Seat]] = defaultdict(list)
     for seat in seats:
         if entry := seat.calls.get(position):
-            found[entry.call].append(seat)
-    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+            by_call[entry.call].append(seat)
+    return dict(sorted(by_call.items(), key=lambda item: -len(item[1])))
 
 
 def _number(seats: Sequence[Seat], position: int) -> int | None:
@@ -202,12 +207,12 @@ def _ranks(read: Read, seats: Sequence[Seat]) -> dict[bytes, int | None]:
 
 def _named(seats: Sequence[Seat], ranks: Mapping[bytes, int | None]) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
     """Return ranks and `host, pid` of some seats, in the order of the ranks."""
-    found = []
+    named = []
     for process in (seat.process for seat in seats):
         parsed = parse_process(process)
-        found.append((ranks[process], f"{parsed.host}, pid {parsed.pid}" if parsed.host else parsed.name))
-    found.sort(key=lambda item: (item[0] is None, item[0] or 0, item[1]))
-    return tuple(rank for rank, _ in found), tuple(where for _, where in found)
+        named.append((ranks[process], f"{parsed.host}, pid {parsed.pid}" if parsed.host else parsed.name))
+    named.sort(key=lambda item: (item[0] is None, item[0] or 0, item[1]))
+    return tuple(rank for rank, _ in named), tuple(where for _, where in named)
 
 
 def _mismatches(
@@ -247,12 +252,12 @@ def _stops(
     by_last: dict[int, list[Seat]] = defaultdict(list)
     for seat in stopped:
         by_last[seat.last].append(seat)
-    found = []
+    stops = []
     for last, some in sorted(by_last.items()):
         numbers, places = _named(some, ranks)
         stop = Stop(ranks=numbers, processes=places, op_count=_number(some, last), peers_op_count=_number(seats, end))
-        found.append(stop)
-    return tuple(found)
+        stops.append(stop)
+    return tuple(stops)
 
 
 def _rows(seats: Sequence[Seat], position: int, ranks: Mapping[bytes, int | None]) -> list[CallsAt]:

@@ -87,10 +87,10 @@ def _who(ranks: Sequence[int | None], processes: Sequence[str]) -> str:
 
 def _spans(ranks: Sequence[int | None]) -> str:
     """Return `0-2, 5`; empty if a rank is unknown."""
-    known = sorted({rank for rank in ranks if rank is not None})
-    if len(known) < len(set(ranks)):
+    numbers = sorted({rank for rank in ranks if rank is not None})
+    if len(numbers) < len(set(ranks)):
         return ""
-    runs = [[rank for _, rank in run] for _, run in groupby(enumerate(known), lambda item: item[1] - item[0])]
+    runs = [[rank for _, rank in run] for _, run in groupby(enumerate(numbers), lambda item: item[1] - item[0])]
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 

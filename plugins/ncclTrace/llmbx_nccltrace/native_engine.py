@@ -49,19 +49,19 @@ class _State(ctypes.Structure):
 def load() -> ctypes.CDLL | None:
     """Load the compiled scanner; None if this installation has none that works here."""
     try:
-        found = ctypes.CDLL(str(SHARED_OBJECT))
+        library = ctypes.CDLL(str(SHARED_OBJECT))
     except OSError:
         return None
-    found.scan.restype = ctypes.c_uint64
-    found.scan.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p]
-    found.find.restype = ctypes.c_int64
-    found.find.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint32]
-    for clear in (found.clear_operations, found.clear_callers):
+    library.scan.restype = ctypes.c_uint64
+    library.scan.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p]
+    library.find.restype = ctypes.c_int64
+    library.find.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint32]
+    for clear in (library.clear_operations, library.clear_callers):
         clear.restype, clear.argtypes = None, [ctypes.c_void_p]
     sizes = (ctypes.c_uint64 * 3)()
-    found.layout(sizes)
+    library.layout(sizes)
     expected = [ctypes.sizeof(_State), ctypes.sizeof(_Operation), ctypes.sizeof(_Caller)]
-    return found if list(sizes) == expected else None
+    return library if list(sizes) == expected else None
 
 
 class NativeCounter:
@@ -129,8 +129,10 @@ class NativeCounter:
 
     def _drain_operations(self) -> None:
         for index in self.state.used_operation[: self.state.operations]:
-            found = self.state.operation[index]
-            self.counts.add_calls(found.name.decode(), found.datatype, found.nranks, found.count, found.calls)
+            operation = self.state.operation[index]
+            self.counts.add_calls(
+                operation.name.decode(), operation.datatype, operation.nranks, operation.count, operation.calls
+            )
         self.scanner.clear_operations(ctypes.addressof(self.state))
 
 

@@ -22,7 +22,7 @@ def find_logs(paths: Sequence[Path]) -> list[Path | RunFile]:
     In a run folder with one trace file per rank, the run's log is included, since it contains the step lines. Earlier
     attempts are skipped. Raises `UsageError` if a path does not exist or a folder contains no log.
     """
-    found: dict[str, Path | RunFile] = {}
+    by_path: dict[str, Path | RunFile] = {}
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder")
@@ -30,8 +30,8 @@ def find_logs(paths: Sequence[Path]) -> list[Path | RunFile]:
         if not logs:
             raise UsageError(f"{path}: no log in this folder (searched for {', '.join(LOGS)}, also with .gz)")
         for log in logs:
-            found.setdefault(os.path.realpath(str(log)), log)
-    return list(found.values())
+            by_path.setdefault(os.path.realpath(str(log)), log)
+    return list(by_path.values())
 
 
 def _search(root: Path) -> list[RunFile]:

@@ -56,9 +56,9 @@ class PythonCounter:
     def _part(self, block: bytes) -> None:
         lines = block.count(b"\n")
         self.counts.lines += lines
-        found = CLEAN.findall(block)
-        if len(found) == lines and len(block) <= LIMIT:  # no match spans several lines
-            self.pending.update(found)
+        records = CLEAN.findall(block)
+        if len(records) == lines and len(block) <= LIMIT:  # no match spans several lines
+            self.pending.update(records)
         else:
             self._mixed(block)
         if len(self.pending) > _MAX_CACHED:
@@ -116,11 +116,11 @@ class PythonCounter:
         return _Record(header[0], address(pointer), header[1], int(datatype), int(ranks), int(count))
 
     def _parse_header(self, before: bytes) -> tuple[bytes, str] | None:
-        found = list(messages(before + COUNTED))
+        parts = list(messages(before + COUNTED))
         name = before.rpartition(b" ")[2]
-        if len(found) != 1 or found[0].text != name + COUNTED or not name.isascii():
+        if len(parts) != 1 or parts[0].text != name + COUNTED or not name.isascii():
             return None
-        return self.reader.qualify(found[0].process), name.decode()
+        return self.reader.qualify(parts[0].process), name.decode()
 
 
 def count(chunk: Chunk) -> LogCounts:

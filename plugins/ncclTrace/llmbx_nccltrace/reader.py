@@ -70,15 +70,15 @@ class Reader:
             if line.strip():
                 self.counts.add_framework_line(line[:_TEXT].decode("utf-8", "replace"), *self.totals())
             return
-        head, found, text = line.partition(b" NCCL INFO ")
-        simple = found and b"NCCL " not in text and b"\x1b" not in line and not text.startswith(b"[")
+        head, separator, text = line.partition(b" NCCL INFO ")
+        simple = separator and b"NCCL " not in text and b"\x1b" not in line and not text.startswith(b"[")
         if simple and (process := self._processes_by_header.get(head)):
             self._info(process, text)
             return
-        found_messages = list(messages(line))
-        if simple and len(found_messages) == 1 and found_messages[0].level == b"INFO":
-            self._remember(head, self.qualify(found_messages[0].process))
-        for process, level, text in found_messages:
+        parts = list(messages(line))
+        if simple and len(parts) == 1 and parts[0].level == b"INFO":
+            self._remember(head, self.qualify(parts[0].process))
+        for process, level, text in parts:
             if level == b"WARN":
                 if warning := _decoded(text):  # empty if another writer interrupted it
                     self.counts.add_error(self.qualify(process), warning)
@@ -121,15 +121,15 @@ class Reader:
             self._records(self.qualify(process), text, times)
 
     def _records(self, process: bytes, text: bytes, times: int = 1) -> None:
-        found = 0
+        matched = 0
         for record in RECORD.finditer(text):
             name, _, count, datatype, _, pointer, ranks = record.groups()
             process_of_record = process if record.start() == 0 else b""
-            found += 1
+            matched += 1
             self.counts.add_record(
                 process_of_record, address(pointer), name.decode(), int(datatype), int(ranks), int(count), times
             )
-        if missing := text.count(COUNTED) - found:
+        if missing := text.count(COUNTED) - matched:
             self.counts.cut[process] += missing * times
 
     def _repeat(self, text: bytes, count_again: Callable[[bytes], None], process: bytes) -> None:
@@ -154,10 +154,10 @@ class Reader:
         self._repeat(raw, count_again, process)
 
     def _tuning(self, process: bytes, raw: bytes) -> None:
-        found = _TUNING.match(_decoded(raw))
-        if not found:
+        match = _TUNING.match(_decoded(raw))
+        if not match:
             return
-        operation, size, algorithm, protocol = found.groups()
+        operation, size, algorithm, protocol = match.groups()
         key, tuning = (operation, algorithm, protocol, int(size)), self.counts.tuning
 
         def count_again(process: bytes) -> None:
@@ -166,10 +166,10 @@ class Reader:
         self._repeat(raw, count_again, process)
 
     def _init(self, process: bytes, text: str) -> None:
-        found = _INIT.search(text)
-        if not found or not process:
+        match = _INIT.search(text)
+        if not match or not process:
             return
-        pointer, rank, ranks, device = found.groups()
+        pointer, rank, ranks, device = match.groups()
         identity, split = _COMM_ID.search(text), _SPLIT.search(text)
         init = Init(int(rank), int(ranks), int(device), identity[1] if identity else None)
         if split and not identity:
@@ -192,9 +192,9 @@ class Reader:
         if nodes := _NODES.search(text):
             self.counts.nodes = max(self.counts.nodes, int(nodes[1]))
         for topic, pattern in _TOPICS:
-            if found := pattern.search(text):
-                self.counts.add_fact(topic, found[1].strip())
-                self.counts.add_user(f"{topic} {found[1].strip()}", process)
+            if match := pattern.search(text):
+                self.counts.add_fact(topic, match[1].strip())
+                self.counts.add_user(f"{topic} {match[1].strip()}", process)
 
 
 def _decoded(text: bytes) -> str:

@@ -24,17 +24,17 @@ def calls_by_step(counts: LogCounts, formats: Sequence[LogFormat]) -> tuple[Step
     if format_ is None:
         return None
     calls, volume = 0, 0
-    found: dict[int, StepCalls] = {}
+    by_step: dict[int, StepCalls] = {}
     for line, record in _records(counts.framework_lines, format_):
-        if isinstance(record, Step) and record.number not in found:
+        if isinstance(record, Step) and record.number not in by_step:
             between = line.calls - calls, line.volume - volume
-            found[record.number] = StepCalls(step=record.number, calls=between[0], message_bytes=between[1])
+            by_step[record.number] = StepCalls(step=record.number, calls=between[0], message_bytes=between[1])
         elif isinstance(record, Event) and record.kind == "restarted":
-            found.clear()
+            by_step.clear()
         else:
             continue
         calls, volume = line.calls, line.volume
-    return tuple(found.values()) or None
+    return tuple(by_step.values()) or None
 
 
 def _records(framework_lines: Sequence[FrameworkLine], format_: LogFormat) -> Iterator[tuple[FrameworkLine, Record]]:

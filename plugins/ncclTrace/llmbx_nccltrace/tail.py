@@ -56,8 +56,8 @@ class Tail:
         """Add the lines of the end of one file."""
         self._heads.clear()
         for line in lines:
-            head, found, message = line.partition(b" NCCL INFO ")
-            process = self._heads.get(head) if found else None
+            head, separator, message = line.partition(b" NCCL INFO ")
+            process = self._heads.get(head) if separator else None
             record = RECORD.match(message) if process else None
             if process and record and message.find(COUNTED, record.end()) < 0:
                 self._add(process, record, file)
@@ -65,20 +65,20 @@ class Tail:
                 self._slowly(line, origin, file)
 
     def _slowly(self, line: bytes, origin: bytes, file: int) -> None:
-        found = list(messages(line))
-        for process, level, text in found:
+        parts = list(messages(line))
+        for process, level, text in parts:
             name = origin + process if process.endswith(b"]") else process
             if level == b"INFO" and _OPENED in text:
                 self._opened(name, text)
             elif level == b"INFO" and name and (record := RECORD.match(text)):
                 self._add(name, record, file)
                 head, _, after = line.partition(b" NCCL INFO ")
-                if len(found) == 1 and after == text and len(self._heads) < _MAX_CACHED:
+                if len(parts) == 1 and after == text and len(self._heads) < _MAX_CACHED:
                     self._heads[head] = name
 
     def _opened(self, process: bytes, text: bytes) -> None:
-        if found := _INIT.search(text):
-            self.entries.pop((process, int(found[1], 16), int(found[2])), None)
+        if match := _INIT.search(text):
+            self.entries.pop((process, int(match[1], 16), int(match[2])), None)
 
     def _add(self, process: bytes, record: re.Match[bytes], file: int) -> None:
         name, number, count, datatype, root, pointer, ranks = record.groups()

@@ -23,8 +23,8 @@ LARGE = 1 << 30
 
 def environment(trace: TraceSettings) -> dict[str, str]:
     """Return the environment variables that enable NCCL logging."""
-    found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": ",".join(trace.subsystems)}
-    return {**found, "NCCL_DEBUG_FILE": FILE} if trace.trace_file_per_rank else found
+    variables = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": ",".join(trace.subsystems)}
+    return {**variables, "NCCL_DEBUG_FILE": FILE} if trace.trace_file_per_rank else variables
 
 
 def enable_tracing(trace: TraceSettings, launch: Launch) -> Launch:
@@ -59,21 +59,21 @@ def expected_bytes(spec: RunSpec) -> int:
 
 def check_trace(spec: RunSpec) -> list[Finding]:
     """Return warnings about the size of the trace, and an error for each unknown NCCL subsystem."""
-    size, found = expected_bytes(spec), _unknown(settings_of(spec, TraceSettings))
+    size, findings = expected_bytes(spec), _unknown(settings_of(spec, TraceSettings))
     if spec.gpu_type == "cpu":
-        found.append(_warning("NCCL is not used on CPUs, so the trace will be empty", "trace a run on GPUs"))
+        findings.append(_warning("NCCL is not used on CPUs, so the trace will be empty", "trace a run on GPUs"))
     elif size > LARGE:
-        found.append(
+        findings.append(
             _warning(
                 f"the trace of {spec.steps} steps may take {size / 1e9:,.0f} GB",
                 "use --steps to trace fewer",
             )
         )
     else:
-        found.append(
+        findings.append(
             _warning("the trace can take more than 1 GB", "check the free space on the disk of the run folder")
         )
-    return found
+    return findings
 
 
 def _unknown(trace: TraceSettings) -> list[Finding]:

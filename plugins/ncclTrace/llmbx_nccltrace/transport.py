@@ -67,8 +67,8 @@ def _fact(counts: LogCounts, topic: str) -> Counter[str]:
 
 def hosts_of(counts: LogCounts, what: str) -> list[str]:
     """Return the hosts of the processes that logged a transport or fact, or the process names if hosts are unknown."""
-    found = {parse_process(process) for process in counts.users.get(what, ())}
-    return sorted({p.host or p.name for p in found})
+    processes = {parse_process(process) for process in counts.users.get(what, ())}
+    return sorted({p.host or p.name for p in processes})
 
 
 def _evidence(counts: LogCounts) -> list[str]:

@@ -53,8 +53,8 @@ def _phase(run_dir: Path, entry: dict[str, Any], per_node: int, environ: Mapping
 
 
 def _candidates(folder: RunFolder, name: PurePosixPath, per_node: int) -> list[RunFile]:
-    found = [*folder.glob(f"{name.parent}/*{REPORT}"), *folder.glob(f"{name.parent}/*{STREAM}")]
-    return sorted((file for file in found if parse_name(name.name, file.stem, per_node) is not None), key=str)
+    files = [*folder.glob(f"{name.parent}/*{REPORT}"), *folder.glob(f"{name.parent}/*{STREAM}")]
+    return sorted((file for file in files if parse_name(name.name, file.stem, per_node) is not None), key=str)
 
 
 def _imported(
@@ -86,7 +86,7 @@ def _missing_finding(
 ) -> Finding | None:
     ranks: list[int] = entry["ranks"]
     file_ranks = [parse_name(template, stem, per_node) for stem in stems]
-    present = {found.rank for found in file_ranks if found is not None and found.rank is not None}
+    present = {file_rank.rank for file_rank in file_ranks if file_rank is not None and file_rank.rank is not None}
     missing = [rank for rank in ranks if rank not in present] if present else ranks[len(stems) :]
     if not missing:
         return None
@@ -142,5 +142,5 @@ def secrets_in(file: RunFile, environ: Mapping[str, str]) -> tuple[str, ...]:
             return ()
         content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
     with content:
-        wanted = secret_scan.values(environ).items()
-        return tuple(sorted(name for name, value in wanted if content.find(os.fsencode(value)) >= 0))
+        secrets = secret_scan.values(environ).items()
+        return tuple(sorted(name for name, value in secrets if content.find(os.fsencode(value)) >= 0))

@@ -36,13 +36,13 @@ def figures_of_analysis(analysis: Analysis) -> list[Figure]:
     ranks_of: dict[int | None, list[Step]] = {}
     for step in analysis.steps:
         ranks_of.setdefault(step.step, []).append(step)
-    found = []
+    figures = []
     for name, member in PARTS:
         values = [mean_of(getattr(step, member) for step in ranks) for ranks in ranks_of.values()]
-        known = [value for value in values if value is not None]
-        if known and len(known) == len(values):
-            found.append(Figure(name=name, unit="s", values=tuple(known), step_s=_duration(analysis.steps)))
-    return found
+        present = [value for value in values if value is not None]
+        if present and len(present) == len(values):
+            figures.append(Figure(name=name, unit="s", values=tuple(present), step_s=_duration(analysis.steps)))
+    return figures
 
 
 def _duration(steps: Sequence[Step]) -> float:

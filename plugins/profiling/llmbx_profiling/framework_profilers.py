@@ -38,7 +38,7 @@ def profiles(run_dir: Path, patterns: Sequence[str]) -> list[str]:
     folder = RunFolder(path=run_dir)
     files = {file for pattern in patterns for file in folder.glob(f"**/{pattern}")}
     of_attempt = (file for file in files if not file.file.startswith("attempts/"))
-    return sorted(file.file for file in of_attempt if (found := file.status()) and found.st_size)
+    return sorted(file.file for file in of_attempt if (status := file.status()) and status.st_size)
 
 
 def section(name: str, title: str, run_dir: Path, patterns: Sequence[str], viewers: str) -> list[Section]:

@@ -38,8 +38,8 @@ def find_host_nsys(spec: RunSpec, environ: Mapping[str, str]) -> HostNsys | None
 
     Only an installation in its own folder (one that contains `target-linux-…`) can be mounted, not /usr/bin.
     """
-    found = None if spec.runtime in HOST_RUNTIMES else find(environ)
-    program = Path(found).resolve() if found else None
+    nsys = None if spec.runtime in HOST_RUNTIMES else find(environ)
+    program = Path(nsys).resolve() if nsys else None
     for folder in [*program.parents][:3] if program else []:
         if any(folder.glob("target-linux-*")):
             return HostNsys(program=str(program), folder=str(folder), libraries=_libraries(str(program), str(folder)))

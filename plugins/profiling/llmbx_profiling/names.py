@@ -45,8 +45,8 @@ def fill_template(name: str, spec: RunSpec, nodes: int, ranks: int) -> str:
     `{node}`, `{rank}`, `{local_rank}`, `{pid}` and `{job}` are kept. If several of the `ranks` ranks on `nodes` nodes
     would have the same name, the rank is appended, so that no file overwrites another.
     """
-    known: dict[str, Any] = {"workload": spec.workload, "size": spec.size, "dtype": spec.dtype, "gpus": spec.gpus}
-    filled = _FIELD.sub(lambda m: str(known.get(m[1], m[0])), name)
+    values: dict[str, Any] = {"workload": spec.workload, "size": spec.size, "dtype": spec.dtype, "gpus": spec.gpus}
+    filled = _FIELD.sub(lambda m: str(values.get(m[1], m[0])), name)
     fields = set(_FIELD.findall(filled))
     one_node = nodes == 1 and fields & {"local_rank", "pid"}
     if ranks > 1 and not ("rank" in fields or {"node", "local_rank"} <= fields or one_node):
@@ -78,10 +78,10 @@ def parse_name(name: str, stem: str, ranks_per_node: int) -> FileRank | None:
 
     pieces = _FIELD.split(name)
     text = "".join(re.escape(piece) if i % 2 == 0 else "{" + piece + "}" for i, piece in enumerate(pieces))
-    found = re.fullmatch(_FIELD.sub(field_pattern, text), stem)
-    if found is None:
+    whole = re.fullmatch(_FIELD.sub(field_pattern, text), stem)
+    if whole is None:
         return None
-    fields = {key: int(value) for key, value in found.groupdict().items()}
+    fields = {key: int(value) for key, value in whole.groupdict().items()}
     if "rank" not in fields and {"node", "local_rank"} <= fields.keys():
         fields["rank"] = fields["node"] * ranks_per_node + fields["local_rank"]
     elif "rank" not in fields and "local_rank" in fields:

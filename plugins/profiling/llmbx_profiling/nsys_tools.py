@@ -28,13 +28,13 @@ def find(environ: Mapping[str, str]) -> str | None:
 
 def require(environ: Mapping[str, str], what: str) -> str:
     """Return the path of nsys on this machine. Raises `InfraError` with the purpose `what` if there is none."""
-    found = find(environ)
-    if found is None:
+    path = find(environ)
+    if path is None:
         raise InfraError(
             f"{what} requires nsys, which is not on PATH: install Nsight Systems, set {VARIABLE} to its command, "
             "or export the report to .sqlite on a machine with nsys"
         )
-    return found
+    return path
 
 
 def version(nsys: str) -> tuple[int, ...]:
@@ -42,8 +42,8 @@ def version(nsys: str) -> tuple[int, ...]:
     done = subprocess.run(
         [nsys, "--version"], capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
     )
-    found = re.search(r"version (\d+)\.(\d+)", done.stdout)
-    return (int(found[1]), int(found[2])) if found else ()
+    match = re.search(r"version (\d+)\.(\d+)", done.stdout)
+    return (int(match[1]), int(match[2])) if match else ()
 
 
 @contextmanager
@@ -111,9 +111,9 @@ def find_importer(environ: Mapping[str, str]) -> str | None:
     nsys = find(environ)
     for up in list(Path(nsys).resolve().parents)[:6] if nsys else []:
         for pattern in ("host-*/QdstrmImporter", "nsight-systems/host-*/QdstrmImporter"):
-            found = sorted(up.glob(pattern))
-            if found:
-                return str(found[-1])
+            programs = sorted(up.glob(pattern))
+            if programs:
+                return str(programs[-1])
     return shutil.which("QdstrmImporter", path=environ.get("PATH"))
 
 

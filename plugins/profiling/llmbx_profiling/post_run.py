@@ -41,19 +41,19 @@ def of_run(evidence: Evidence) -> list[Finding]:
 
 def findings(run_dir: Path, environ: Mapping[str, str] = os.environ) -> list[Finding]:
     """Return all findings on the profiles of the run in `run_dir`. Writes `analysis.json` next to the profiles."""
-    files, found_before = collected(run_dir, environ)
+    files, collection = collected(run_dir, environ)
     if not files:
-        return found_before
-    size = sum(found.st_size for file in files if (found := file.status()))
+        return collection
+    size = sum(status.st_size for file in files if (status := file.status()))
     if size > MAX_ANALYZED_BYTES or nsys_tools.find(environ) is None:
         why = f"{format_bytes(size)} of profiles" if size > MAX_ANALYZED_BYTES else "nsys not found on this machine"
         return [
-            *found_before,
+            *collection,
             _finding(
                 "profile_unread", f"the profiles were not analyzed ({why})", f"to analyze them: llmbx nsys {run_dir}"
             ),
         ]
-    return [*found_before, *_analyze(run_dir, files, environ)]
+    return [*collection, *_analyze(run_dir, files, environ)]
 
 
 def collected(run_dir: Path, environ: Mapping[str, str] = os.environ) -> tuple[list[RunFile], list[Finding]]:
@@ -100,20 +100,22 @@ def _analyze(run_dir: Path, files: Sequence[RunFile], environ: Mapping[str, str]
 
 def check_steps(analysis: Analysis, expected: Iterable[Mapping[str, object]]) -> list[Finding]:
     """Check that the profiles contain exactly the requested steps, if their steps are numbered."""
-    wanted = {step for entry in expected for step in range(*entry["steps"])}  # type: ignore[misc]
-    found = []
+    requested = {step for entry in expected for step in range(*entry["steps"])}  # type: ignore[misc]
+    findings = []
     for rank in analysis.ranks:
         steps = {step.step for step in analysis.steps if step.label == rank.label and step.step is not None}
-        if steps and steps != wanted:
+        if steps and steps != requested:
             text = ", ".join(map(str, sorted(steps)))
-            problem = f"the profile of {rank.label} contains steps {text} instead of the {len(wanted)} requested steps"
-            found.append(_finding("profile_steps", problem, "check its log around the first of these steps"))
+            problem = (
+                f"the profile of {rank.label} contains steps {text} instead of the {len(requested)} requested steps"
+            )
+            findings.append(_finding("profile_steps", problem, "check its log around the first of these steps"))
     if not analysis.ranks:
         problem = "the profiles contain no steps and no GPU activity"
-        found.append(
+        findings.append(
             _finding("profile_empty", problem, "run it again; nsys occasionally writes an empty report", warning=False)
         )
-    return found
+    return findings
 
 
 def check_ranges(analysis: Analysis, run_dir: Path) -> list[Finding]:

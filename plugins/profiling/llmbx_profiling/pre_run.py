@@ -67,11 +67,11 @@ def obstacle(spec: RunSpec, environ: Mapping[str, str] = os.environ) -> Obstacle
             adds=ADDS_ON_CPU if spec.gpu_type == "cpu" else ADDS_ON_GPU,
         )
     ranks = len(rank_numbers(spec.profile.ranks, spec.gpus)) if spec.profile else 1
-    found = nsys_tools.version(nsys)
-    if ranks == 1 or not found or found >= MIN_PARALLEL_VERSION:
+    version = nsys_tools.version(nsys)
+    if ranks == 1 or not version or version >= MIN_PARALLEL_VERSION:
         return None
     return Obstacle(
-        problem=f"nsys {found[0]}.{found[1]} hangs if several ranks of a machine are profiled ({ranks} requested)",
+        problem=f"nsys {version[0]}.{version[1]} hangs if several ranks of a machine are profiled ({ranks} requested)",
         fix="use Nsight Systems 2023.4 or newer, or --ranks first",
         adds=ADDS_ON_CPU if spec.gpu_type == "cpu" else ADDS_ON_GPU,
     )

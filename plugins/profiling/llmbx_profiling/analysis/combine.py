@@ -56,7 +56,7 @@ def combine(
 def _tracks(
     files: Sequence[Path | RunFile], file_ranks: Sequence[FileRank], profiles: Sequence[FileProfile]
 ) -> list[Track]:
-    found = []
+    tracks = []
     for file, file_rank, profile in zip(files, file_ranks, profiles, strict=True):
         several = len(profile.lanes) > 1
         for number, lane in enumerate(profile.lanes):
@@ -68,8 +68,8 @@ def _tracks(
             name = f"rank {rank}" if rank is not None else file.stem
             if several and (file_rank.rank is not None or rank is None):
                 name += f" gpu {number}" if lane.device is not None else f" process {number}"
-            found.append(Track(rank=rank, label=name, file=str(file), lane=lane))
-    return _unique_labels(sorted(found, key=lambda track: (track.rank is None, track.rank or 0)))
+            tracks.append(Track(rank=rank, label=name, file=str(file), lane=lane))
+    return _unique_labels(sorted(tracks, key=lambda track: (track.rank is None, track.rank or 0)))
 
 
 def _unique_labels(tracks: Sequence[Track]) -> list[Track]:
@@ -84,7 +84,7 @@ def _unique_labels(tracks: Sequence[Track]) -> list[Track]:
 def _steps(track: Track) -> list[Step]:
     lane = track.lane
     times = lane.metrics.times if lane.metrics else [None] * len(lane.windows)
-    return [_step(track, window, found) for window, found in zip(lane.windows, times, strict=True)]
+    return [_step(track, window, time) for window, time in zip(lane.windows, times, strict=True)]
 
 
 def _step(track: Track, window: Window, times: WindowTimes | None) -> Step:
@@ -124,18 +124,18 @@ def _rank(track: Track, steps: Sequence[Step]) -> Rank:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None
 
 
 def _merged(tracks: Sequence[Track], kind: str) -> dict[str, Calls]:
-    found: dict[str, Calls] = {}
+    merged: dict[str, Calls] = {}
     for track in tracks:
         calls: Mapping[str, Calls] = getattr(track.lane.metrics, kind) if track.lane.metrics else {}
-        for name, found_calls in calls.items():
+        for name, calls_of_track in calls.items():
             text = kernels.short(name)
-            found[text] = add(found[text], found_calls) if text in found else found_calls
-    return found
+            merged[text] = add(merged[text], calls_of_track) if text in merged else calls_of_track
+    return merged
 
 
 def _kernels(tracks: Sequence[Track]) -> tuple[Kernel, ...]:
@@ -172,13 +172,13 @@ def _gaps(tracks: Sequence[Track], top: int) -> tuple[Gap, ...]:
 
 
 def _ranges(profiles: Sequence[FileProfile]) -> tuple[Range, ...]:
-    found: dict[tuple[str | None, str], list[tuple[int, int, int, int]]] = {}
+    by_text: dict[tuple[str | None, str], list[tuple[int, int, int, int]]] = {}
     for profile in profiles:
         for item in profile.ranges:
             summary = (item.calls, item.total, item.shortest, item.longest)
-            found.setdefault((item.domain, item.text), []).append(summary)
+            by_text.setdefault((item.domain, item.text), []).append(summary)
     rows = []
-    for (domain, text), parts in found.items():
+    for (domain, text), parts in by_text.items():
         calls, totals, shortest, longest = zip(*parts, strict=True)
         rows.append(
             Range(domain=domain, text=text, calls=sum(calls), total_s=sum(totals) / SECOND,

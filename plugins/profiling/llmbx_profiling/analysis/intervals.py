@@ -51,8 +51,8 @@ class Union:
 
     def within_each(self, starts: Sequence[int] | Numbers, ends: Sequence[int] | Numbers) -> list[int]:
         """Return `within` for many intervals."""
-        found: list[int] = (self._before(numbers(ends)) - self._before(numbers(starts))).tolist()
-        return found
+        lengths: list[int] = (self._before(numbers(ends)) - self._before(numbers(starts))).tolist()
+        return lengths
 
     def longest_gaps(self, start: int, end: int, count: int) -> list[tuple[int, int]]:
         """Return the `count` longest uncovered intervals in [start, end), longest first."""
@@ -62,8 +62,8 @@ class Union:
         lengths = lasts - firsts
         least = max(1, np.partition(lengths, -count)[-count]) if count < len(lengths) else 1
         enough = lengths >= least
-        found = zip(firsts[enough].tolist(), lasts[enough].tolist(), strict=True)
-        return nlargest(count, found, key=lambda gap: gap[1] - gap[0])
+        gaps = zip(firsts[enough].tolist(), lasts[enough].tolist(), strict=True)
+        return nlargest(count, gaps, key=lambda gap: gap[1] - gap[0])
 
     def _before(self, times: Numbers) -> Numbers:
         if not len(self.starts):

@@ -44,10 +44,10 @@ def is_communication(name: str) -> bool:
 @functools.cache
 def operation(name: str) -> str | None:
     """Return the collective operation of a communication kernel, or None."""
-    found = _COLLECTIVE.search(name)
-    if found is None:
+    match = _COLLECTIVE.search(name)
+    if match is None:
         return None
-    word = found[0].lower().replace("_", "")
+    word = match[0].lower().replace("_", "")
     return _CANONICAL.get(word, word)
 
 

@@ -95,24 +95,24 @@ def _window_times(window: Window, unions: _Unions) -> WindowTimes:
 
 
 def _compute(lane: Lane, lane_set: LaneSet) -> dict[str, Calls]:
-    found: dict[str, Calls] = {}
+    kernels: dict[str, Calls] = {}
     for name, stats in lane.call_stats.items():
         text = lane_set.names.get(name, f"kernel {name}")
         if name not in lane.communication and lane_set.is_kernel(name):
             calls = Calls(calls=stats.calls, total=stats.total, longest=stats.longest)
-            found[text] = add(found[text], calls) if text in found else calls
-    return found
+            kernels[text] = add(kernels[text], calls) if text in kernels else calls
+    return kernels
 
 
 def _communication(lane: Lane, names: dict[int, str], unions: _Unions) -> dict[str, Calls]:
-    found: dict[str, Calls] = {}
+    kernels: dict[str, Calls] = {}
     overlapped = _overlapped(lane, unions)
     for name in lane.communication:
         stats = lane.call_stats[name]
         calls = Calls(calls=stats.calls, total=stats.total, longest=stats.longest, overlapped=overlapped[name])
         text = names[name]
-        found[text] = add(found[text], calls) if text in found else calls
-    return found
+        kernels[text] = add(kernels[text], calls) if text in kernels else calls
+    return kernels
 
 
 def _overlapped(lane: Lane, unions: _Unions) -> dict[int, int]:
@@ -138,22 +138,22 @@ def add(one: Calls, other: Calls) -> Calls:
 
 
 def _gaps(busy: Union, windows: Sequence[Window], count: int) -> tuple[tuple[int, int, int], ...]:
-    found = [
+    gaps = [
         (index, start - window.start, end - start)
         for index, window in enumerate(windows)
         for start, end in busy.longest_gaps(window.start, window.end, count)
     ]
-    return tuple(nlargest(count, found, key=lambda gap: gap[2]))
+    return tuple(nlargest(count, gaps, key=lambda gap: gap[2]))
 
 
 def _lengths(lane: Lane, windows: Sequence[Window], names: dict[int, str]) -> dict[tuple[int, str], list[int]]:
-    found = {}
+    lengths = {}
     for text, (starts, ends) in _by_text(lane, names).items():
         for index, window in enumerate(windows):
             low, high = bisect_left(starts, window.start), bisect_left(starts, window.end)
             if low < high:
-                found[index, text] = list(map(sub, ends[low:high], starts[low:high]))
-    return found
+                lengths[index, text] = list(map(sub, ends[low:high], starts[low:high]))
+    return lengths
 
 
 def _by_text(lane: Lane, names: dict[int, str]) -> dict[str, tuple[Sequence[int], Sequence[int]]]:
@@ -161,12 +161,12 @@ def _by_text(lane: Lane, names: dict[int, str]) -> dict[str, tuple[Sequence[int]
     same: dict[str, list[Spans]] = {}
     for name, spans in lane.communication.items():
         same.setdefault(names[name], []).append(spans)
-    found: dict[str, tuple[Sequence[int], Sequence[int]]] = {}
+    by_text: dict[str, tuple[Sequence[int], Sequence[int]]] = {}
     for text, several in same.items():
         first = several[0]
         if len(several) == 1 and array("q", sorted(first.starts)) == first.starts:
-            found[text] = first.starts, first.ends
+            by_text[text] = first.starts, first.ends
         else:
             pairs = sorted(pair for spans in several for pair in zip(spans.starts, spans.ends, strict=True))
-            found[text] = [start for start, _ in pairs], [end for _, end in pairs]
-    return found
+            by_text[text] = [start for start, _ in pairs], [end for _, end in pairs]
+    return by_text

@@ -58,7 +58,7 @@ class Lane:
     @property
     def spans(self) -> list[Spans]:
         """All non-empty groups of intervals of the device."""
-        return [found for found in (self.compute, self.other, *self.communication.values()) if len(found.starts)]
+        return [spans for spans in (self.compute, self.other, *self.communication.values()) if len(spans.starts)]
 
 
 class LaneSet:

@@ -67,11 +67,14 @@ def _read(database: Database, environ: Mapping[str, str]) -> FileProfile:
 
 def _on_cpu(steps: Sequence[ranges.StepRange]) -> list[LaneProfile]:
     """Return the steps of processes without GPU activity."""
-    found: dict[int, list[windows.Window]] = {}
+    by_process: dict[int, list[windows.Window]] = {}
     for step in steps:
-        found.setdefault(step.process, []).append(windows.Window(number=step.number, start=step.start, end=step.end))
+        by_process.setdefault(step.process, []).append(
+            windows.Window(number=step.number, start=step.start, end=step.end)
+        )
     return [
-        LaneProfile(process=process, device=None, windows=tuple(cuts), metrics=None) for process, cuts in found.items()
+        LaneProfile(process=process, device=None, windows=tuple(cuts), metrics=None)
+        for process, cuts in by_process.items()
     ]
 
 

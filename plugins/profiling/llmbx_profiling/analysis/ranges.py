@@ -65,11 +65,11 @@ def totals(database: Database) -> list[Totals]:
         tuple[int, int | None, str | None, int | None, int, int, int, int],
     )
     words = database.strings({row[3] for row in rows if row[2] is None and row[3] is not None})
-    known = domains(database)
+    names = domains(database)
     merged: dict[tuple[str | None, str], list[tuple[int, int, int, int]]] = {}
     for process, number, text, identifier, *figures in rows:
         calls, total, shortest, longest = figures
-        key = (known.get((process, number)), _text(text, identifier, words))
+        key = (names.get((process, number)), _text(text, identifier, words))
         merged.setdefault(key, []).append((calls, total, shortest, longest))
     return sorted((_sum(*key, parts) for key, parts in merged.items()), key=lambda item: (-item.total, item.text))
 
@@ -100,11 +100,13 @@ def steps(database: Database) -> list[StepRange]:
     columns = database.columns(_TABLE)
     if not {"start", "end", "eventType"} <= columns:
         return []
-    known = domains(database)
-    found = [item for item in _candidates(database, columns) if _STEP.fullmatch(item.text)]
-    ours = [item for item in found if known.get((item.process, item.domain or 0)) == DOMAIN and item.text == "step"]
+    names = domains(database)
+    candidates = [item for item in _candidates(database, columns) if _STEP.fullmatch(item.text)]
+    ours = [
+        item for item in candidates if names.get((item.process, item.domain or 0)) == DOMAIN and item.text == "step"
+    ]
     # Only llmbx's own payloads are step numbers, and old exports write 0 for ranges without a payload.
-    return _numbered(ours or [item.replace(payload=None) for item in found])
+    return _numbered(ours or [item.replace(payload=None) for item in candidates])
 
 
 def _candidates(database: Database, columns: frozenset[str]) -> list[_Found]:

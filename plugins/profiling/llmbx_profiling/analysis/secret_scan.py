@@ -31,14 +31,14 @@ def secrets_in(database: Database, environ: Mapping[str, str]) -> tuple[str, ...
 
     Found are the values of secrets in `environ`, and secrets in the environment recorded in the profile.
     """
-    found = set(_in_environment(database))
+    variables = set(_in_environment(database))
     for table, column in _TEXTS:
         if table in database.tables:
             for name, value in values(environ).items():
                 sql = f"SELECT 1 FROM {table} WHERE instr({column}, ?) LIMIT 1"
                 if database.rows(sql, tuple[int], (value,)):
-                    found.add(name)
-    return tuple(sorted(found))
+                    variables.add(name)
+    return tuple(sorted(variables))
 
 
 def _in_environment(database: Database) -> list[str]:

@@ -40,12 +40,12 @@ def section(analysis: Analysis) -> Section:
 
 def _sentences(analysis: Analysis) -> list[str]:
     ranks, files = len(analysis.ranks), len(analysis.files)
-    found = [f"{plural(ranks, 'ranks')} in {plural(files, 'files')}."]
+    sentences = [f"{plural(ranks, 'ranks')} in {plural(files, 'files')}."]
     if analysis.stragglers is not None:
         s = analysis.stragglers
         unmatched = f"; {s.unmatched} could not be matched" if s.unmatched else ""
-        found.append(f"{s.matched} collectives were matched across ranks{unmatched}.")
-    return found
+        sentences.append(f"{s.matched} collectives were matched across ranks{unmatched}.")
+    return sentences
 
 
 def _has_gpus(analysis: Analysis) -> bool:
@@ -108,14 +108,14 @@ def _chart(name: str, title: str, x: Axis, groups: Sequence[tuple[int, list[Step
         )
         for words, read in shares
     )
-    known = tuple(one for one in series if any(point.y is not None for point in one.points))
-    gpus = len(known) > 1
+    drawn = tuple(curve for curve in series if any(point.y is not None for point in curve.points))
+    gpus = len(drawn) > 1
     return Chart(
         name=name,
         title=title,
         x=x,
         y=Axis(title="time", unit="ms", zero=True),
-        series=known,
+        series=drawn,
         summary=f"Step time by GPU activity, {how}." if gpus else f"Step time on the CPU, {how}.",
         formula=f"{how}, {UNION}" if gpus else f"{how} of the lengths of the step ranges",
     )

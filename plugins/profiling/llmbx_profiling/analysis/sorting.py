@@ -29,11 +29,11 @@ class Sorter:
             self._place(self._lane_set.lane(key), np.concatenate(self._parts.pop(key), axis=1))
 
     def _place(self, lane: Lane, rows: Numbers) -> None:
-        known, which = np.unique(rows[2], return_inverse=True)
+        names, which = np.unique(rows[2], return_inverse=True)
         by_name = np.argsort(which, kind="stable")
-        bounds = np.searchsorted(which[by_name], np.arange(len(known) + 1))
+        bounds = np.searchsorted(which[by_name], np.arange(len(names) + 1))
         is_compute = np.ones(len(which), bool)
-        for i, name in enumerate(known.tolist()):
+        for i, name in enumerate(names.tolist()):
             mine = by_name[bounds[i] : bounds[i + 1]]
             _add_calls(lane, name, rows[1][mine] - rows[0][mine])
             spans = self._lane_set.spans(lane, name)

@@ -27,19 +27,19 @@ def find(paths: Sequence[Profile]) -> list[Profile]:
     Of a report and its export, only the export is returned, unless the report is newer. Folders are searched
     recursively. Raises `UsageError` if a path is not a profile or a folder contains none.
     """
-    found: list[Profile] = []
+    profiles: list[Profile] = []
     for path in paths:
         if isinstance(path, Path) and path.is_dir():
-            found += profiles_in(RunFolder(path=path))
+            profiles += profiles_in(RunFolder(path=path))
         elif not path.exists():
             raise UsageError(f"{path}: no such file")
         elif path.suffix in ENDINGS:
-            found.append(path)
+            profiles.append(path)
         elif path.suffix == ".qdstrm":
             raise UsageError(f"{path} is an unfinished report. To import it: QdstrmImporter --input-file {path.name}")
         else:
             raise UsageError(f"{path}: expected a report ({' or '.join(ENDINGS)}) or a folder of them")
-    return sorted(_deduplicated(found), key=_natural)
+    return sorted(_deduplicated(profiles), key=_natural)
 
 
 def profiles_in(folder: RunFolder, below: str = "") -> list[RunFile]:
@@ -52,7 +52,7 @@ def profiles_in(folder: RunFolder, below: str = "") -> list[RunFile]:
 
 def size(file: Profile) -> int:
     """Bytes of a profile; 0 if it is gone."""
-    return found.st_size if (found := _status(file)) else 0
+    return status.st_size if (status := _status(file)) else 0
 
 
 def _status(file: Profile) -> os.stat_result | None:
@@ -84,15 +84,15 @@ def _natural(path: Profile) -> list[tuple[int, int | str]]:
 
 def file_ranks(files: Sequence[Profile]) -> list[FileRank]:
     """Return the rank of each file: from `expected.json` in its folder, else from its name."""
-    known: dict[Path, dict[str, Any]] = {}
-    found = []
+    manifests: dict[Path, dict[str, Any]] = {}
+    ranks = []
     for file in files:
         folder = Path(str(file)).parent
-        if folder not in known:
+        if folder not in manifests:
             inside = (RunFolder(path=file.folder), file.file) if isinstance(file, RunFile) else None
-            known[folder] = read_manifest(*_above(*inside)) if inside else read_manifest(RunFolder(path=folder))
-        found.append(_rank_from_manifest(file, known[folder]) or _rank_from_name(file.stem))
-    return found
+            manifests[folder] = read_manifest(*_above(*inside)) if inside else read_manifest(RunFolder(path=folder))
+        ranks.append(_rank_from_manifest(file, manifests[folder]) or _rank_from_name(file.stem))
+    return ranks
 
 
 def _above(folder: RunFolder, name: str) -> tuple[RunFolder, str]:

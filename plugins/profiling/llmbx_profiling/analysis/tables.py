@@ -127,20 +127,20 @@ def _stragglers(analysis: Analysis, gpus: bool) -> Shown:
 
 
 def _sentences(analysis: Analysis) -> list[str]:
-    found = []
+    sentences = []
     if analysis.exposed_share is not None:
-        found.append(f"{analysis.exposed_share:.1%} of the step time is exposed communication.")
+        sentences.append(f"{analysis.exposed_share:.1%} of the step time is exposed communication.")
     if analysis.ceiling is not None:
         c = analysis.ceiling
-        found.append(
+        sentences.append(
             f"Upper bound on speed-up without it: {c.speedup:.2f}x "
             f"({c.step_s * 1e3:.1f} ms -> {c.without_s * 1e3:.1f} ms per step)."
         )
     if analysis.stragglers is not None:
         s = analysis.stragglers
-        found.append(
+        sentences.append(
             f"{s.matched} collectives were matched across ranks: at least {s.transfer_s * 1e3:.1f} ms transfer, "
             f"{s.wait_s * 1e3:.1f} ms waiting for the last rank"
             + (f" ({s.unmatched} could not be matched)." if s.unmatched else ".")
         )
-    return found + [f"note: {note}" for note in analysis.notes]
+    return sentences + [f"note: {note}" for note in analysis.notes]

@@ -45,22 +45,22 @@ def windows(
     If launches were not recorded, the ranges on the CPU are the windows; without ranges, the window is the capture.
     """
     first_kernels = _first_kernels(database, steps)
-    found = {}
+    by_lane = {}
     for lane, (first, last) in lanes.items():
         mine = [step for step in steps if step.process == lane & PROCESS]
         if not mine and len({step.process for step in steps}) == 1:
             mine = list(steps)
         if mine:
-            found[lane] = _lane_windows(mine, {k: t for (key, k), t in first_kernels.items() if key == lane}, last)
+            by_lane[lane] = _lane_windows(mine, {k: t for (key, k), t in first_kernels.items() if key == lane}, last)
         else:
-            found[lane] = [Window(number=None, start=first, end=last)]
-    return found
+            by_lane[lane] = [Window(number=None, start=first, end=last)]
+    return by_lane
 
 
 def _lane_windows(steps: Sequence[StepRange], kernels: dict[int, int], last: int) -> list[Window]:
     """Return windows from each step's first kernel to that of the next step, or to the end of the step's own work."""
     projected = bool(kernels)
-    found = []
+    windows = []
     for step, after in zip(steps, [*steps[1:], None], strict=True):
         start = kernels.get(step.start, step.start)
         if after is not None and after.number == step.number + 1:
@@ -68,8 +68,8 @@ def _lane_windows(steps: Sequence[StepRange], kernels: dict[int, int], last: int
         else:
             end = kernels.get(step.end, max(last, step.end) if projected and after is None else step.end)
         if end > start:
-            found.append(Window(number=step.number, start=start, end=end))
-    return found
+            windows.append(Window(number=step.number, start=start, end=end))
+    return windows
 
 
 def _first_kernels(database: Database, steps: Sequence[StepRange]) -> dict[Edge, int]:
@@ -80,28 +80,28 @@ def _first_kernels(database: Database, steps: Sequence[StepRange]) -> dict[Edge,
     starts = {(step.process, step.start) for step in steps}
     ends = {(step.process, step.end) for step in steps} - starts
     launches = _first_calls(database, starts, ends)
-    found: dict[Edge, int] = {}
+    kernels: dict[Edge, int] = {}
     missing = dict(launches)
     for limit in _SEARCH_CALLS:
-        found |= _kernels_after(database, missing, limit)
-        seen = {(lane & PROCESS, time) for lane, time in found}
+        kernels |= _kernels_after(database, missing, limit)
+        seen = {(lane & PROCESS, time) for lane, time in kernels}
         # There may be no launch after the last step, so ends of steps are searched for only once.
         missing = {edge: call for edge, call in missing.items() if edge in starts and not seen & {edge, (0, edge[1])}}
         if not missing:
             break
-    return found
+    return kernels
 
 
 def _first_calls(database: Database, starts: set[Edge], ends: set[Edge]) -> dict[Edge, int]:
     """Return the number of the first CUDA call after each (process, time); numbers increase within a process."""
-    found: dict[Edge, int] = {}
+    calls: dict[Edge, int] = {}
     missing = starts | ends
     for limit in _SEARCH_NS:
-        found |= _calls_after(database, missing, limit)
-        missing = starts - found.keys()
+        calls |= _calls_after(database, missing, limit)
+        missing = starts - calls.keys()
         if not missing:
             break
-    return found
+    return calls
 
 
 def _calls_after(database: Database, edges: Iterable[Edge], limit: int) -> dict[Edge, int]:
@@ -115,8 +115,8 @@ def _calls_after(database: Database, edges: Iterable[Edge], limit: int) -> dict[
         for process, start, number in rows:
             if process is not None and number is not None:
                 calls.setdefault(process, []).append((start, number))
-    for found in calls.values():
-        found.sort()
+    for of_process in calls.values():
+        of_process.sort()
     numbers = {}
     for process, time in edges:
         mine = calls.get(process, [])
@@ -139,27 +139,27 @@ def _kernels_after(database: Database, launches: Mapping[Edge, int], limit: int)
     kernels: dict[int, list[tuple[int, int]]] = {}
     for lane, number, start in rows:
         kernels.setdefault(lane, []).append((number, start))
-    found = {}
+    earliest = {}
     for lane, mine in kernels.items():
         mine.sort()
         for (process, time), number in launches.items():
             if lane & PROCESS in (process, 0):
                 near = mine[bisect_left(mine, (number,)) : bisect_left(mine, (number + limit,))]
                 if near:
-                    found[lane, time] = min(start for _, start in near)
-    return found
+                    earliest[lane, time] = min(start for _, start in near)
+    return earliest
 
 
 def _merge_spans(spans: Iterable[tuple[int, int]], most: int = _MAX_SPANS) -> list[tuple[int, int]]:
     """Merge overlapping spans, and then the closest ones until at most `most` are left."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
-            found.append((start, end))
-    while len(found) > most:
-        gaps = [later[0] - earlier[1] for earlier, later in pairwise(found)]
+            merged.append((start, end))
+    while len(merged) > most:
+        gaps = [later[0] - earlier[1] for earlier, later in pairwise(merged)]
         index = gaps.index(min(gaps))
-        found[index : index + 2] = [(found[index][0], found[index + 1][1])]
-    return found
+        merged[index : index + 2] = [(merged[index][0], merged[index + 1][1])]
+    return merged
