@@ -41,7 +41,9 @@ def commands() -> str:
         assert command is not None
         inner = click.Context(command, info_name=name, parent=context, max_content_width=100, terminal_width=100)
         parts += [f"## llmbx {name}", _help(command, inner)]
-        for below, part in sorted(getattr(command, "commands", {}).items()):
+        for below in command.list_commands(inner) if isinstance(command, click.Group) else ():
+            part = command.get_command(inner, below)
+            assert part is not None
             deeper = click.Context(part, info_name=below, parent=inner, max_content_width=100, terminal_width=100)
             parts += [f"### llmbx {name} {below}", _help(part, deeper)]
     return "\n\n".join(parts) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from llmbx.kit.template import KINDS, Kind, files
+from llmbx_kit.template import KINDS, Kind, files
 
 INTRO = """# Skeletons
 

@@ -13,7 +13,12 @@ from llmbx.hookspecs import VERSION
 from llmbx.plugins.discovery import HOOKS
 
 FILE = Path(__file__).with_name("surface.txt")
-WRITTEN = {"llmbx.api": "api/__init__.py", "llmbx.api.verbs": "api/verbs.py", "llmbx.testing": "testing/__init__.py"}
+WRITTEN = {
+    "llmbx.api": "api/__init__.py",
+    "llmbx.api.contract": "api/contract.py",
+    "llmbx.api.verbs": "api/verbs.py",
+    "llmbx.testing": "testing.py",
+}
 """Modules whose names are a written list, with their files."""
 LONG = 100
 """Values with more characters are tables, and decorators are options of a command: both may change."""

@@ -13,7 +13,7 @@ from llmbx.model import RunSpec
 
 pytest_plugins = ["llmbx.testing", "tests.golden", "tests.groups", "tests.proven"]
 
-# The toy's tests are a third party's: tests/core/testing runs them as such.
+# The toy's tests are a third party's: tests/thorough/test_third_party_suite.py runs them as such.
 collect_ignore = ["fixtures"]
 
 # A shell that starts the tests in the background has them, and all that they start, ignore Ctrl-C, and nohup has them

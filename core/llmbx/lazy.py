@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def lazy(module: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy(
+    module: str, places: Mapping[str, str], package: str = "llmbx."
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the `__getattr__` and the `__dir__` of a module with the names of `places`.
 
-    A place is a module of llmbx ("model"), with the name there if that is another ("logs.parser:Record").
+    A place is a module of `package` ("model"), with the name there if that is another ("logs.parser:Record").
     """
 
     def getattr_(name: str) -> Any:
@@ -18,7 +20,7 @@ def lazy(module: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], 
         if place is None:
             raise AttributeError(f"{module} has no name {name!r}")
         source, _, original = place.partition(":")
-        defining = importlib.import_module(f"llmbx.{source}".rstrip("."))
+        defining = importlib.import_module(f"{package}{source}".rstrip("."))
         return getattr(defining, original or name)
 
     return getattr_, lambda: sorted(places)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.kit.template import KINDS
+from llmbx_kit.template import KINDS
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -67,7 +67,9 @@ TASKS: dict[str, tuple[tuple[str, str], ...]] = {
         ("export wandb --output wandb", "pip install 'llmbx[wandb]'"),
         ("export mlflow --output mlruns", "pip install 'llmbx[mlflow]'"),
     ),
-    "plugins": (("plugins", "lm"), ("plugins check ./lm", "mini     ok"), ("plugins check timer", "profiler ok")),
+    "plugins": (("plugins", "lm"),),
+    "plugins.new": (("plugins new third", "third/pyproject.toml"),),
+    "plugins.check": (("plugins check ./lm", "mini     ok"), ("plugins check timer", "profiler ok")),
 }
 """Of each verb, command lines and what each prints."""
 
@@ -203,7 +205,7 @@ def test_every_entry_point_loads(stranger: Stranger) -> None:
                           "files": [str(path) for path in dist.files]}))
     """)
     )
-    assert printed["packages"] == printed["typed"] and len(printed["packages"]) == 14
+    assert printed["packages"] == printed["typed"] and len(printed["packages"]) == 15
     assert not printed["tag"].endswith("-any") and printed["scanner"], "the wheel has no C scanner"
     assert any(path.endswith("licenses/LICENSE") for path in printed["files"])
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import importlib.metadata
 import importlib.util
 import os
 import re
 import sys
 from importlib.machinery import ModuleSpec
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,6 +31,9 @@ MISSING = "(cannot be loaded)"
 
 NAMED = 100
 """Characters of a name that is too long, in the message about it."""
+
+SUMMARY = 100
+"""Most characters of the summary of a command that is no entry point."""
 
 _BREAK_IN_VALUE = re.compile(r"\n(?!  )")
 """A line break that is not before one of the problems that an error lists."""
@@ -55,24 +58,33 @@ Exit codes: 0 success; 1 the run failed; 2 usage or configuration error;
 
 
 class Verbs(click.Group):
-    """A group whose commands are entry points; `--help` reads their summaries without importing them."""
+    """A group whose commands are entry points; `--help` reads their summaries without importing them.
+
+    The verb `within` is such a group, too: the entry point `plugins.new` is the command `llmbx plugins new`. Commands
+    that the group defines itself cannot be replaced.
+    """
+
+    def __init__(self, *args: Any, within: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.within = within
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        names = self._points().keys()
+        names = {*self.commands, *self._points()}
         return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         points = self._points().get(cmd_name)
         if points is None:
-            return None
+            return self.commands.get(cmd_name)
+        title = f"command '{self._title(cmd_name)}'"
         if len(points) > 1:
-            raise UsageError(f"command '{cmd_name}' is {_providers(points)}: uninstall one of them")
+            raise UsageError(f"{title} is {_providers(points)}: uninstall one of them")
         point = points[0]
-        what = f"command '{cmd_name}' ({_owner(point)})"
+        what = f"{title} ({_owner(point)})"
         with Call(what, "its import", f"{what} cannot be loaded"):
             command = load_point(point)
         if not isinstance(command, click.Command):
-            raise PluginError(f"command '{cmd_name}' ({point.value}) is not a click command")
+            raise PluginError(f"{title} ({point.value}) is not a click command")
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -84,56 +96,69 @@ class Verbs(click.Group):
             points = self._points().get(ctx.invoked_subcommand or "", [])
             if not points or _owner(points[0]) == OWN:
                 raise  # a bug of llmbx itself: its report needs the traceback
-            raise failure(f"command '{ctx.invoked_subcommand}' ({_owner(points[0])}) failed", error) from error
+            title = f"command '{self._title(ctx.invoked_subcommand or '')}'"
+            raise failure(f"{title} ({_owner(points[0])}) failed", error) from error
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and args[0] not in self._points():
-            hint = did_you_mean(args[0], self._points())
+        names = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in names:
+            hint = did_you_mean(args[0], names)
             raise click.UsageError(f"no command named '{args[0]}'{hint if hint.startswith(' (did') else ''}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        points = self._points()
-        rows = [
-            (name, summary(points[name][0]) if len(points[name]) == 1 else f"({_providers(points[name])})")
-            for name in self.list_commands(ctx)
-        ]
-        if rows:
+        if rows := [(name, self._summary(name)) for name in self.list_commands(ctx)]:
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
 
-    def _points(self) -> dict[str, list[importlib.metadata.EntryPoint]]:
+    def _summary(self, name: str) -> str:
+        points = self._points().get(name)
+        if points is None:
+            return self.commands[name].get_short_help_str(SUMMARY)
+        return summary(points[0]) if len(points) == 1 else f"({_providers(points)})"
+
+    def _title(self, name: str) -> str:
+        return f"{self.within} {name}".strip()
+
+    def _points(self) -> dict[str, list[EntryPoint]]:
         """The entry points by name; several if packages provide the same name and llmbx does not."""
-        if not hasattr(self, "_found"):
-            self._found: dict[str, list[importlib.metadata.EntryPoint]] = {}
+        if not hasattr(self, "_by_name"):
+            by_name: dict[str, list[EntryPoint]] = {}
             for point in entry_points(GROUP):
-                self._found.setdefault(point.name, []).append(point)
-            for name, points in self._found.items():
-                if len(points) > 1:  # only then, because finding the owner reads its metadata
-                    self._found[name] = _reserved(name, points)
-        return self._found
+                group, _, name = point.name.rpartition(".")
+                if group == self.within:
+                    by_name.setdefault(name, []).append(point)
+            chosen = {name: self._chosen(name, points) for name, points in by_name.items()}
+            self._by_name = {name: points for name, points in chosen.items() if points}
+        return self._by_name
+
+    def _chosen(self, name: str, points: list[EntryPoint]) -> list[EntryPoint]:
+        """The entry point of llmbx itself if it has one, none if the group itself has this command, else all.
+
+        Ignored ones are reported on stderr.
+        """
+        taken = name in self.commands
+        if len(points) == 1 and not taken:
+            return points  # without its owner, which is in its metadata
+        own = [] if taken else [point for point in points if _owner(point) == OWN]
+        if not own and not taken:
+            return points
+        for point in points:
+            if point not in own:
+                command = f"command '{self._title(name)}' of {_owner(point)}"
+                click.echo(f"llmbx: {command} is ignored: the name is reserved by llmbx", err=True)
+        return own
 
 
-def _reserved(name: str, points: list[importlib.metadata.EntryPoint]) -> list[importlib.metadata.EntryPoint]:
-    """The entry point of llmbx itself if it has one, else all; ignored ones are reported on stderr."""
-    own = [point for point in points if _owner(point) == OWN]
-    for point in points if own else ():
-        if point not in own:
-            click.echo(
-                f"llmbx: command '{name}' of {_owner(point)} is ignored: the name is reserved by llmbx", err=True
-            )
-    return own or points
-
-
-def _owner(point: importlib.metadata.EntryPoint) -> str:
+def _owner(point: EntryPoint) -> str:
     return point.dist.name if point.dist else point.value
 
 
-def _providers(points: list[importlib.metadata.EntryPoint]) -> str:
+def _providers(points: list[EntryPoint]) -> str:
     return f"provided by {' and by '.join(sorted(_owner(point) for point in points))}"
 
 
-def summary(point: importlib.metadata.EntryPoint) -> str:
+def summary(point: EntryPoint) -> str:
     """The first line of the verb's module docstring, read from its source without importing it."""
     try:
         package, *rest = point.module.split(".")

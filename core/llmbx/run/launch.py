@@ -35,9 +35,10 @@ class Rendered:
             "captured_by": self.captured_by,
         }
 
-    def write(self, folder: Path) -> None:
-        """Write the launch's files and the script into the run folder."""
+    def write(self, folder: Path) -> Path:
+        """Write the launch's files and the script into the run folder; return the script's path."""
         write_files(folder, self)
+        return folder / SCRIPT
 
 
 def render(spec: RunSpec, context: RunContext, image: Image, folder: Path) -> Rendered:

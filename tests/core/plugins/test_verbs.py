@@ -67,3 +67,26 @@ def test_help_tells_a_verb_whose_package_is_gone(package: Package, llmbx: Llmbx)
     shutil.rmtree(file.parent / "__pycache__", ignore_errors=True)
     (line,) = (line for line in llmbx("--help").stdout.splitlines() if line.strip().startswith("mine"))
     assert line.split(maxsplit=1)[1] == "(cannot be loaded)"
+
+
+def test_a_command_of_a_verb_is_an_entry_point_whose_name_has_a_dot(package: Package, llmbx: Llmbx) -> None:
+    package("good", VERB, plugins=(), verbs=("plugins.mine",))
+    assert "mine     Mine, and mine alone." in llmbx("plugins", "--help").stdout
+    assert llmbx("plugins", "mine").stdout == "MINE\n"
+    assert "mine" not in llmbx("--help").stdout
+    done = llmbx("plugins", "mime")
+    assert done.returncode == 2 and "no command named 'mime' (did you mean 'mine'?)" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["enable", "check"])
+def test_the_commands_of_a_verb_of_llmbx_stay_its_own(package: Package, llmbx: Llmbx, name: str) -> None:
+    package("thief", VERB, plugins=(), verbs=(f"plugins.{name}",))
+    done = llmbx("plugins", name, "--help")
+    assert f"Usage: llmbx plugins {name}" in done.stdout
+    assert f"command 'plugins {name}' of llmbx-thief is ignored: the name is reserved by llmbx" in done.stderr
+
+
+def test_a_command_of_a_verb_that_fails_is_named(package: Package, llmbx: Llmbx) -> None:
+    package("odd", VERB.replace('click.echo("MINE")', "1 / 0"), plugins=(), verbs=("plugins.mine",))
+    done = llmbx("plugins", "mine")
+    assert done.returncode == 2 and "command 'plugins mine' (llmbx-odd) failed: ZeroDivisionError" in done.stderr

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.kit.template import write
 from llmbx.plugins.local_sources import VARIABLE, from_arguments
+from llmbx_kit.template import write
 
 MAIN = "from llmbx.cli.main import main; main()"
 FILE = """

@@ -1,1 +1,0 @@
-"""Tools for authors of plugins: create a package, check a plugin, use one without installing it."""

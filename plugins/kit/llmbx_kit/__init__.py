@@ -1,0 +1,1 @@
+"""Tools for authors of plugins: create a package, check a plugin, and test it (`llmbx.testing`)."""
