@@ -12,7 +12,7 @@ import msgspec
 from llmbx.api import Launcher, RunSpec
 
 from .again import Again, Answer
-from .driven import CODE, Driven, Fault, Place, parts, shown
+from .driven import CODE, Driven, Fault, Place, shown
 from .outcome import Found
 
 CLOCK_S = 600.0
@@ -24,14 +24,12 @@ def drive_launcher(launcher: Launcher, spec: RunSpec, place: Place) -> list[Foun
     if why_not := launcher.available():
         return [("not checked", [f"it cannot be used here: {why_not}"])]
     drive, problems = Drive(launcher, spec, place), list[str]()
-    scenarios = {"run": drive.run, "fail": drive.fail, "cancel": drive.cancel}
     try:
-        for _, text in parts(scenarios):
+        for text in place.drive(drive.run, drive.fail, drive.cancel):
             problems.append(text)
     except Waits as waits:
-        return [("failed", problems)] if problems else [("not checked", [str(waits)])]
-    finally:
-        place.close()
+        if not problems:
+            return [("not checked", [str(waits)])]
     if problems:
         return [("failed", problems)]
     passed = "a job runs and is found again, fails with its exit code, is cancelled"

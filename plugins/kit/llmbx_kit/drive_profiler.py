@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from llmbx.api import Launcher, RunSpec
 
-from .driven import CODE, Driven, Place, Profile, driven_launch, parts, read
+from .driven import CODE, Driven, Place, Profile, driven_launch, read
 from .outcome import Found, judged
 
 
@@ -25,11 +25,8 @@ def drive_profiler(wrap: Profile, launcher: Launcher, spec: RunSpec, place: Plac
 
     if absent := _absent(wrap, spec):
         return [("not checked", [f"running a program under it: {absent} is not on PATH"])]
-    try:
-        problems = [text for _, text in parts({"run": scenario})]
-    finally:
-        place.close()
-    return [judged(problems, "a wrapped program runs once, and fails with its exit code")]
+    passed = "a wrapped program runs once, and fails with its exit code"
+    return [judged([*place.drive(scenario)], passed)]
 
 
 def _runs(driven: Driven) -> Iterator[str]:

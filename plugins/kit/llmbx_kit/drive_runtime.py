@@ -19,7 +19,7 @@ from llmbx.api import (
     Wrapping,
 )
 
-from .driven import CODE, Driven, Fault, Place, parts, read
+from .driven import CODE, Driven, Fault, Place, read
 from .outcome import Found, judged
 
 NO_IMAGE = "it starts container images, and no image was named: --image IMAGE"
@@ -34,16 +34,12 @@ def drive_runtime(
     if runtime.uses_image and not request.reference:
         return [("not checked", [NO_IMAGE])]
     drive = Drive(runtime, launcher, spec, request, place)
-    scenarios = {"prepare": drive.prepare, "run": drive.run, "cancel": drive.cancel}
+    scenarios = [drive.prepare, drive.run, drive.cancel]
     passed = "a program runs with its variables and mounts, fails with its exit code, is cancelled"
     if runtime.uses_image:
-        scenarios["missing"] = drive.missing
+        scenarios.append(drive.missing)
         passed += ", a missing image is refused"
-    try:
-        problems = [text for _, text in parts(scenarios)]
-    finally:
-        place.close()
-    return [judged(problems, passed)]
+    return [judged([*place.drive(*scenarios)], passed)]
 
 
 def check_request(reference: str | None) -> ImageRequest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -80,6 +80,17 @@ class Place:
         driven = Driven(launcher, self.root / name, self.patience_s, does, **more)
         self._jobs.append(driven)
         return driven
+
+    def drive(self, *scenarios: Callable[[], Iterator[str]]) -> Iterator[str]:
+        """Do each scenario, and yield what is wrong; end what still runs."""
+        try:
+            for scenario in scenarios:
+                try:
+                    yield from scenario()
+                except (Fault, LlmbxError) as fault:
+                    yield str(fault)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Let every program end, and cancel what the launcher still has."""
@@ -244,13 +255,3 @@ def shown(status: JobStatus) -> str:
     """A status in a message."""
     code = "" if status.exit_code is None else f" with exit code {status.exit_code}"
     return f"'{status.state}{code}'" + (f" ({status.reason})" if status.reason else "")
-
-
-def parts(scenarios: Mapping[str, Callable[[], Iterator[str]]]) -> Iterator[tuple[str, str]]:
-    """Do each scenario; yield its name and what is wrong."""
-    for name, scenario in scenarios.items():
-        try:
-            for problem in scenario():
-                yield name, problem
-        except (Fault, LlmbxError) as fault:
-            yield name, str(fault)

@@ -12,6 +12,7 @@ from llmbx.api import (
     Launch,
     LlmbxError,
     Phase,
+    Recipe,
     Row,
     RunSpec,
     UsageError,
@@ -61,19 +62,26 @@ def _workload(workload: Workload, plugins: Plugins) -> Iterator[str]:
                 gpu_type = "cpu" if gpu_type == ANY else gpu_type
                 place = f"{workload.name} {row.size} {dtype} on {gpus} {gpu_type}"
                 try:
-                    spec = resolve_spec(
-                        workload.name,
-                        plugin=workload.plugin,
-                        size=row.size,
-                        dtype=dtype,
-                        gpu_type=gpu_type,
-                        gpus=gpus,
-                        recipe=recipe.name,
-                    )
+                    spec = row_spec(workload, recipe, row, dtype, gpu_type, gpus)
                     problems = [*_run(spec, plugins.framework(spec.plugin), plugins)]
                 except LlmbxError as error:
                     problems = [str(error)]
                 yield from (f"{place} (recipe {recipe.name}): {text}" for text in problems)
+
+
+def row_spec(
+    workload: Workload, recipe: Recipe, row: Row, dtype: str, gpu_type: str, gpus: int = 0
+) -> RunSpec:
+    """Return the run of a row of the catalog; by default at its smallest scale."""
+    return resolve_spec(
+        workload.name,
+        plugin=workload.plugin,
+        size=row.size,
+        dtype=dtype,
+        gpu_type=gpu_type,
+        gpus=gpus or _ends(row)[0],
+        recipe=recipe.name,
+    )
 
 
 def _ends(row: Row) -> list[int]:
@@ -82,11 +90,6 @@ def _ends(row: Row) -> list[int]:
     if not scales or ANY in row.gpus:
         return [row.tp * row.pp * row.cp * max(1, row.ep or 1)]
     return sorted({scales[0], scales[-1]})
-
-
-def smallest_scale(row: Row) -> int:
-    """Return the smallest number of GPUs of a row."""
-    return _ends(row)[0]
 
 
 def _run(spec: RunSpec, framework: Framework, plugins: Plugins) -> Iterator[str]:

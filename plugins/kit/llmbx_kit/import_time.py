@@ -30,8 +30,8 @@ begun, clock = time.process_time(), time.perf_counter()
 module = point.load()
 for hook in ("register_workloads", "register_settings"):
     getattr(module, hook, list)()
-taken, waited = time.process_time() - begun, time.perf_counter() - clock
-print(json.dumps([taken, min(1, taken / waited)]))
+busy, elapsed = time.process_time() - begun, time.perf_counter() - clock
+print(json.dumps([busy, min(1, busy / elapsed)]))
 """
 
 
@@ -74,6 +74,6 @@ def _heavy(importtime: str, name: str, share: float) -> Iterator[tuple[str, floa
         if "." in module or not microseconds.strip().isdigit():
             continue
         seconds = share * int(microseconds) / 1e6
-        own = module.startswith("llmbx") or module == name or module in sys.stdlib_module_names
-        if seconds > HEAVY_S and not own:
+        expected = module.startswith("llmbx") or module in (name, *sys.stdlib_module_names)
+        if seconds > HEAVY_S and not expected:
             yield module, seconds

@@ -17,15 +17,22 @@ from llmbx.api.verbs import Plugins
 from llmbx.entry import operations
 
 from .flops import Counted, compare
-from .framework import ANY, smallest_scale
+from .framework import ANY, row_spec
 from .isolation import Isolated
 from .log_parser import missing_steps
 from .outcome import Found, judged, together
-from .preview import resolve_spec
 from .running import command
 from .subject import Subject
 
 MINI = "mini"
+
+INSTALLERS = {
+    "PIP_CONFIG_FILE": ".config/pip/pip.conf",
+    "UV_CONFIG_FILE": ".config/uv/uv.toml",
+    "PIP_CACHE_DIR": ".cache/pip",
+    "UV_CACHE_DIR": ".cache/uv",
+}
+"""The configuration and caches of pip and uv: variable, and place in the user's home."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,15 +139,7 @@ def _mini_specs(workload: Workload) -> Iterator[RunSpec]:
         for row in recipe.rows:
             if row.size == MINI and {"cpu", ANY} & {*row.gpu_types}:
                 for dtype in row.dtypes:
-                    yield resolve_spec(
-                        workload.name,
-                        plugin=workload.plugin,
-                        size=MINI,
-                        dtype=dtype,
-                        gpu_type="cpu",
-                        gpus=smallest_scale(row),
-                        recipe=recipe.name,
-                    )
+                    yield row_spec(workload, recipe, row, dtype, "cpu")
 
 
 def _problems(result: dict[str, Any], numbers: Sequence[int]) -> Iterator[str]:
@@ -165,7 +164,7 @@ def _train(spec: RunSpec, plugins: Plugins) -> Trained:
         "--env": f"{operations.VARIABLE}=1",
     }
     words = [word for pair in options.items() for word in pair]
-    environ = {**_pip_settings(), **_runtime_settings(plugins)}
+    environ = {**_of_installers(), **_of_runtimes(plugins)}
     with tempfile.TemporaryDirectory(prefix="llmbx-check-") as folder:
         place = Isolated(Path(folder) / "llmbx").make()
         done = command(place, "run", spec.workload, *words, env=environ)
@@ -178,20 +177,16 @@ def _train(spec: RunSpec, plugins: Plugins) -> Trained:
         return Trained(done.exit_code, done.stderr, result, numbers, counted)
 
 
-def _pip_settings() -> dict[str, str]:
+def _of_installers() -> dict[str, str]:
     """The user's configuration and caches of pip and uv: the isolated home has none."""
-    home = Path.home()
-    files = {
-        "PIP_CONFIG_FILE": home / ".config/pip/pip.conf",
-        "UV_CONFIG_FILE": home / ".config/uv/uv.toml",
+    paths = {name: Path.home() / place for name, place in INSTALLERS.items()}
+    usable = {
+        name: str(path) for name, path in paths.items() if path.is_file() or name.endswith("_DIR")
     }
-    caches = {"PIP_CACHE_DIR": home / ".cache/pip", "UV_CACHE_DIR": home / ".cache/uv"}
-    existing = {name: path for name, path in files.items() if path.is_file()}
-    paths = {name: str(path) for name, path in {**existing, **caches}.items()}
-    return {**paths, **_of_user(*files, *caches)}
+    return {**usable, **_of_user(*paths)}
 
 
-def _runtime_settings(plugins: Plugins) -> dict[str, str]:
+def _of_runtimes(plugins: Plugins) -> dict[str, str]:
     """The user's variables for the plugins of runtimes, which say how environments are made."""
     owners = {runtime.plugin for runtime in plugins.runtimes().values()}
     kinds = (kind for name, kind in plugins.settings.items() if name in owners)

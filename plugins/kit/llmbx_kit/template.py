@@ -21,12 +21,12 @@ ENDING = ".txt"
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
-def check_name(name: str, taken: tuple[str, ...]) -> None:
-    """Raise `UsageError` if no new plugin can have this name; `taken` are those of plugins."""
+def check_name(name: str, plugins: tuple[str, ...]) -> None:
+    """Raise `UsageError` if no new plugin can have this name; `plugins` are those of others."""
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         expected = "expected lower-case letters and digits, such as my_lm"
         raise UsageError(f"'{name}' cannot be the name of a plugin: {expected}")
-    if name in taken:
+    if name in plugins:
         raise UsageError(f"a plugin named '{name}' exists already: choose another name")
 
 

@@ -31,12 +31,12 @@ def tool_problems(subject: Subject) -> Iterator[str]:
         if hook not in subject.info.hooks:
             continue
         for tool in (tool for answer in plugins.ask(name, hook) for tool in answer):
-            kind = base.__name__.lower()
-            if base is Runtime:
-                problems = [*_misfits(tool, base)] or [*_runtime(plugins.runtime(tool.name))]
-            else:
-                problems = [*_misfits(tool, base)] or [*_launcher(plugins.launcher(tool.name))]
-            yield from (f"{kind} '{tool.name}' {text}" for text in problems)
+            problems = [*_misfits(tool, base)]
+            if not problems and base is Runtime:
+                problems = [*_runtime(plugins.runtime(tool.name))]
+            elif not problems:
+                problems = [*_launcher(plugins.launcher(tool.name))]
+            yield from (f"{base.__name__.lower()} '{tool.name}' {text}" for text in problems)
 
 
 def _misfits(tool: object, base: type) -> Iterator[str]:
@@ -44,13 +44,13 @@ def _misfits(tool: object, base: type) -> Iterator[str]:
     for name, method in vars(base).items():
         if name.startswith("_") or not inspect.isfunction(method):
             continue
-        own = getattr(tool, name)
-        if not callable(own):
+        member = getattr(tool, name)
+        if not callable(member):
             yield f"has no method {name}"
             continue
         arguments = [*inspect.signature(method).parameters][1:]
         try:
-            inspect.signature(own).bind(*arguments)
+            inspect.signature(member).bind(*arguments)
         except TypeError as error:
             takes = f"does not accept ({', '.join(arguments)})"
             yield f"has a method {name} that {takes}: {error}"

@@ -15,7 +15,7 @@ from llmbx.model import Launch, RunSpec
 from llmbx_kit.drive_launcher import Drive, drive_launcher
 from llmbx_kit.drive_profiler import drive_profiler
 from llmbx_kit.drive_runtime import check_request, drive_runtime
-from llmbx_kit.driven import Place, parts
+from llmbx_kit.driven import Place
 from llmbx_kit.outcome import Found
 from llmbx_kit.sample import sample_spec
 from llmbx_kit.template import Kind, files
@@ -126,8 +126,7 @@ def test_a_faulty_launcher(fault: str, module: Module, tmp_path: Path) -> None:
     if "find" not in fault:
         drive.again = lambda driven: iter(())  # type: ignore[method-assign]
     part = drive.fail if fault in FAILS else drive.cancel if fault in IS_CANCELLED else drive.run
-    found = [text for _, text in parts({fault: part})]
-    here.close()
+    found = [*here.drive(part)]
     assert any(says in text for text in found), found
 
 
