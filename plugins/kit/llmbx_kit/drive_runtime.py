@@ -53,9 +53,13 @@ class Drive:
     """The parts of a drive; the image is prepared once."""
 
     def __init__(
-        self, runtime: Runtime, launcher: Launcher, spec: RunSpec, request: ImageRequest,
+        self,
+        runtime: Runtime,
+        launcher: Launcher,
+        spec: RunSpec,
+        request: ImageRequest,
         place: Place,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.runtime, self.launcher, self.request, self.place = runtime, launcher, request, place
         self.spec: RunSpec = spec.replace(runtime=runtime.name)
         self.install = place.root / "install"
@@ -138,10 +142,9 @@ class Drive:
         def wrap(spec: RunSpec, launch: Launch, folder: Path) -> Wrapping:
             return self.runtime.wrap(spec, launch, launch.phases[0], image, folder)
 
-        return self.place.start(
-            self.launcher, f"{self.runtime.name}-{name}", *does,
-            spec=self.spec, ranks=1, mounts=mounts, wrap=wrap,
-        )  # fmt: skip
+        name = f"{self.runtime.name}-{name}"
+        launcher, spec = self.launcher, self.spec
+        return self.place.start(launcher, name, *does, spec=spec, ranks=1, mounts=mounts, wrap=wrap)
 
 
 def _words(wrapping: Wrapping) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from llmbx.api import (
     Job,
@@ -123,10 +122,18 @@ class Driven:
     """One job, submitted from a run folder of its own with a secret in the environment."""
 
     def __init__(
-        self, launcher: Launcher, folder: Path, patience_s: float, does: tuple[str, ...],
-        *, spec: RunSpec, ranks: int = 2, mounts: tuple[Mount, ...] = (),
-        wrap: Wrap | None = None, profile: Profile | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        launcher: Launcher,
+        folder: Path,
+        patience_s: float,
+        does: tuple[str, ...],
+        *,
+        spec: RunSpec,
+        ranks: int = 2,
+        mounts: tuple[Mount, ...] = (),
+        wrap: Wrap | None = None,
+        profile: Profile | None = None,
+    ) -> None:
         self.launcher, self.folder, self.patience_s = launcher, folder, patience_s
         self.token = f"obviously-fake-{os.urandom(8).hex()}"
         self.spec: RunSpec = spec.replace(
@@ -137,13 +144,16 @@ class Driven:
             secrets=(SECRET,),
         )
         launch = driven_launch(does, ranks, mounts)
-        with mock.patch.dict(os.environ, {SECRET: self.token}):
+        os.environ[SECRET] = self.token
+        try:
             self.launch = profile(self.spec, launch) if profile else launch
             self.wrapping = wrap(self.spec, self.launch, folder) if wrap else Wrapping()
             self.script = launcher.render(self.spec, self.launch, (self.wrapping,), folder)
             folder.mkdir(parents=True)
             script = RenderedRun(self.launch, (self.wrapping,), self.script).write(folder)
             self.job: Job = launcher.submit(script, self.spec, folder)
+        finally:
+            del os.environ[SECRET]
 
     def status(self) -> JobStatus:
         """Return the job's status."""

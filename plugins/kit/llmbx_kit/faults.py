@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 from llmbx.api import LlmbxError, plural
 
@@ -33,11 +32,13 @@ def _fault(subject: Subject, hook: str, arguments: tuple[str, ...], implementati
     def broken(*_: Any) -> None:
         raise RuntimeError("a fault made on purpose")
 
-    with mock.patch.object(implementation, "function", broken):
-        try:
-            subject.plugins.ask(subject.name, hook, **dict.fromkeys(arguments))
-        except LlmbxError as error:
-            if f"'{subject.name}'" in str(error) and hook in str(error):
-                return ""
-            return f"a fault in {hook} is reported without plugin and hook: {error}"
+    function, implementation.function = implementation.function, broken
+    try:
+        subject.plugins.ask(subject.name, hook, **dict.fromkeys(arguments))
+    except LlmbxError as error:
+        if f"'{subject.name}'" in str(error) and hook in str(error):
+            return ""
+        return f"a fault in {hook} is reported without plugin and hook: {error}"
+    finally:
+        implementation.function = function
     return f"a fault in {hook} is not noticed"

@@ -10,10 +10,10 @@ from llmbx.api.contract import setting_fields
 from llmbx.api.verbs import load_plugins
 
 CHANGES = (
-    "LLMB", "GPU_TYPE", "DTYPE", "MODEL_SIZE", "JOB_", "GPUS_PER_NODE", "ENABLE_",
-    "RUN_CONF_PROFILE", "PROFILE_START", "PROFILE_STOP", "LOAD_CHECKPOINT", "HF_", "XDG_",
-    "STAGE_PATH",
-)  # fmt: skip
+    *("LLMB", "GPU_TYPE", "DTYPE", "MODEL_SIZE", "JOB_", "GPUS_PER_NODE", "STAGE_PATH"),
+    *("ENABLE_", "RUN_CONF_PROFILE", "PROFILE_START", "PROFILE_STOP", "LOAD_CHECKPOINT"),
+    *("HF_", "XDG_"),
+)
 """Prefixes of variables that change what llmbx does, or where it reads and writes."""
 
 KEPT = "LLMBX_PLUGINS"
