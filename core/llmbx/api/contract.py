@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..catalog.validation import check_workload as check_workload
     from ..cli.preview import preview as preview_text
     from ..config.plugin_settings import join as join_settings
+    from ..config.profiles import choose_profile as cluster_profile
     from ..measure.figures import measure as measure_steps
     from ..model import Figures as Figures
     from ..model import TraceSpec as TraceSpec
@@ -32,6 +33,7 @@ PLACES = {
     "check_workload": "catalog.validation",
     "preview_text": "cli.preview:preview",
     "join_settings": "config.plugin_settings:join",
+    "cluster_profile": "config.profiles:choose_profile",
     "measure_steps": "measure.figures:measure",
     "Figures": "model",
     "TraceSpec": "model",

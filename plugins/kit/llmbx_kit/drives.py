@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.api import Launch, Launcher, RunSpec, Runtime
-from llmbx.api.contract import join_settings
-from llmbx.api.verbs import Plugins, choose_profile, load_config
+from llmbx.api.contract import cluster_profile, join_settings
+from llmbx.api.verbs import Plugins, load_config
 
 from .drive_launcher import drive_launcher
 from .drive_profiler import drive_profiler
@@ -101,7 +101,7 @@ def _settings(plugin: str, plugins: Plugins) -> dict[str, dict[str, Any]]:
     kind = plugins.settings.get(plugin)
     if kind is None:
         return {}
-    profile = choose_profile(*load_config(), None)
+    profile = cluster_profile(*load_config(), None)
     return {plugin: join_settings(kind, profile, os.environ, {}).values}
 
 

@@ -64,7 +64,6 @@ class Minis:
 
     def __init__(self, subject: Subject) -> None:
         self._plugins = subject.plugins
-        self._framework = subject.plugins.framework(subject.name)
         workloads = subject.plugins.workloads
         self._workloads = [workload for workload in workloads if workload.plugin == subject.name]
         self._runs: dict[tuple[str, str, str], Trained] = {}
@@ -97,9 +96,10 @@ class Minis:
 
     def _of(self, workload: Workload) -> Iterator[Mini]:
         """Yield a mini for each formula: dtypes and recipes with equal FLOPs are one."""
+        framework = self._plugins.framework(workload.plugin)
         formulas: list[Flops | None] = []
         for spec in _mini_specs(workload):
-            formula = self._framework.compute_flops(spec)
+            formula = framework.compute_flops(spec)
             if formula not in formulas:
                 formulas.append(formula)
                 yield Mini(spec, formula)
