@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from llmbx import codec
 from llmbx.model import RunSpec
-from llmbx.testing import sample_spec
 
 RACE = """
 import msgspec, sys, threading
@@ -76,8 +76,8 @@ threads = [threading.Thread(target=use) for _ in range(4)]
 """
 
 
-def test_fresh_processes_survive_four_threads_that_read_a_record_first() -> None:
-    data = msgspec.json.encode(sample_spec())
+def test_fresh_processes_survive_four_threads_that_read_a_record_first(make_spec: Callable[..., RunSpec]) -> None:
+    data = msgspec.json.encode(make_spec())
     codes = [
         subprocess.run([sys.executable, "-c", SPEC_RACE], input=data, timeout=120, check=False).returncode
         for _ in range(20)
@@ -85,9 +85,9 @@ def test_fresh_processes_survive_four_threads_that_read_a_record_first() -> None
     assert codes == [0] * 20
 
 
-def test_one_decoder_serves_every_call() -> None:
+def test_one_decoder_serves_every_call(make_spec: Callable[..., RunSpec]) -> None:
     assert codec.decoder(RunSpec) is codec.decoder(RunSpec)
-    assert codec.decode(msgspec.json.encode(sample_spec()), RunSpec) == sample_spec()
+    assert codec.decode(msgspec.json.encode(make_spec()), RunSpec) == make_spec()
 
 
 def test_a_value_of_another_type_is_refused() -> None:

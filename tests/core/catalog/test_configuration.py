@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from llmbx.catalog.configuration import compare_configurations, compared_fields, configuration_key, not_permitted
-from llmbx.model import ExpectedConfiguration, Permitted
-from llmbx.testing import sample_spec
+from llmbx.model import ExpectedConfiguration, Permitted, RunSpec
 
 UPSTREAM: dict[str, Any] = {
     "launch.nodes": 2,
@@ -82,6 +82,6 @@ def test_without_upstreams_values_nothing_is_compared() -> None:
     assert compared_fields({"a": 1}, EXPECTED) == 7
 
 
-def test_a_configuration_is_named_by_size_dtype_gpu_type_and_gpus() -> None:
-    spec = sample_spec(size="8b", dtype="fp8", gpu_type="h100", gpus=8)
+def test_a_configuration_is_named_by_size_dtype_gpu_type_and_gpus(make_spec: Callable[..., RunSpec]) -> None:
+    spec = make_spec(size="8b", dtype="fp8", gpu_type="h100", gpus=8)
     assert configuration_key(spec) == "8b/fp8/h100/8"
