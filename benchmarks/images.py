@@ -24,8 +24,8 @@ from llmbx.model import Image, ImageRequest, Launch, ModelShape, Parallelism, Ph
 from llmbx.plugins.manager import load
 from llmbx.run.pipeline import inspect_image
 from llmbx.runtimes.base import Runtime
-from llmbx_containers.naming import Reference, parse_reference
-from llmbx_containers.settings import ContainerSettings
+from llmbx_environments.containers.naming import Reference, parse_reference
+from llmbx_environments.containers.settings import ContainerSettings
 
 IMPORT_AIM, WARM_AIM_MS = 1.05, 50.0
 

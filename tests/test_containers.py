@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from llmbx.model import ImageRequest
-from llmbx_containers.images.build import recipe_with_nsys
-from llmbx_containers.images.definition import apptainer_definition
-from llmbx_containers.naming import parse_reference
+from llmbx_environments.containers.images.build import recipe_with_nsys
+from llmbx_environments.containers.images.definition import apptainer_definition
+from llmbx_environments.containers.naming import parse_reference
 
 ROOT = Path(__file__).parents[1]
 LOCKED: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "containers/images.lock").read_text())["images"]

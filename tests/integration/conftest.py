@@ -16,7 +16,7 @@ import pytest
 
 from llmbx.model import Image, ImageRequest
 from llmbx.record.schema import shipped
-from llmbx_venv.runtime import VenvRuntime
+from llmbx_environments.venv.runtime import VenvRuntime
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("llmbx")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from llmbx_environments.venv.uv_tool import require_program
 from llmbx_nemo.image_versions import image_versions
-from llmbx_venv.uv_tool import require_program
 
 NEWEST_ENVIRONMENT = "megatron-bridge-0.6-cpu"
 """The environment of the newest Megatron-Bridge, which needs Python 3.12."""

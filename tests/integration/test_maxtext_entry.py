@@ -29,11 +29,11 @@ from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx.run.collect import collect_file
 from llmbx.run.collector import Log
+from llmbx_environments.venv.runtime import VenvRuntime
 from llmbx_maxtext.entry.profile_cache import problem
 from llmbx_maxtext.flops import compute
 from llmbx_maxtext.grammar import parser
 from llmbx_maxtext.launch import launch, request
-from llmbx_venv.runtime import VenvRuntime
 
 from ..patience import PATIENCE_S
 

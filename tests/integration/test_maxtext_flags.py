@@ -11,9 +11,9 @@ from filelock import FileLock
 
 from llmbx.model import Image
 from llmbx.testing import resolve_spec
+from llmbx_environments.venv.uv_tool import require_program
 from llmbx_maxtext.entry.xla_flags import problem
 from llmbx_maxtext.launch import launch
-from llmbx_venv.uv_tool import require_program
 
 from .test_maxtext_entry import maxtext_python  # noqa: F401
 

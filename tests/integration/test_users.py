@@ -155,7 +155,7 @@ def test_the_lock_of_a_killed_process_of_another_user_does_not_stop_a_build(shar
     venvs = shared.install / "venvs"
     locks = [venvs / f".toy-py3{minor}.lock" for minor in (11, 12, 13)]
     hold = (
-        "import contextlib, os, pathlib, signal, sys\nfrom llmbx.runtimes.locks import held\n"
+        "import contextlib, os, pathlib, signal, sys\nfrom llmbx_environments.locks import held\n"
         "os.umask(0o002)\npathlib.Path(sys.argv[1]).parent.mkdir()\n"
         "with contextlib.ExitStack() as stack:\n"
         "    for path in sys.argv[1:]:\n"

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from llmbx_venv.resolution import find_resolver
-from llmbx_venv.uv_tool import Uv
+from llmbx_environments.venv.resolution import find_resolver
+from llmbx_environments.venv.uv_tool import Uv
 
 from ..plugins.nccltrace import lines as nccl
 from ..plugins.profiling.exports import Export
@@ -205,7 +205,7 @@ def test_every_entry_point_loads(stranger: Stranger) -> None:
                           "files": [str(path) for path in dist.files]}))
     """)
     )
-    assert printed["packages"] == printed["typed"] and len(printed["packages"]) == 15
+    assert printed["packages"] == printed["typed"] and len(printed["packages"]) == 14
     assert not printed["tag"].endswith("-any") and printed["scanner"], "the wheel has no C scanner"
     assert any(path.endswith("licenses/LICENSE") for path in printed["files"])
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from llmbx.errors import InfraError
-from llmbx_venv.interpreters import find_interpreter
+from llmbx_environments.venv.interpreters import find_interpreter
 
 
 def build_wheel(source: Path, out: Path) -> Path:

@@ -15,9 +15,9 @@ from llmbx.run.configuration import build_final
 from llmbx.run.context import enter
 from llmbx.run.pipeline import wanted_image
 from llmbx.testing import resolve_spec
-from llmbx_containers.settings import ContainerSettings
-from llmbx_venv.runtime import VenvRuntime
-from llmbx_venv.settings import VenvSettings
+from llmbx_environments.containers.settings import ContainerSettings
+from llmbx_environments.venv.runtime import VenvRuntime
+from llmbx_environments.venv.settings import VenvSettings
 
 TOML = """
 default_cluster = "c"

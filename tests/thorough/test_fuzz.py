@@ -38,7 +38,7 @@ from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
 from llmbx.run.collect import collect_file
 from llmbx.run.finalize import finalize
-from llmbx_containers.images.lockfile import lock_path, read_lock
+from llmbx_environments.containers.images.lockfile import lock_path, read_lock
 
 from ..core.history.conftest import plugins, toy
 from ..run_factory import RunFactory, install, noise, run_factory, spec

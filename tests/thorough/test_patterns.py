@@ -50,7 +50,7 @@ AT_RUN_TIME = {
     "plugins/nemo/llmbx_nemo/grammar/facts.py",
     "plugins/nemo/llmbx_nemo/grammar/fields.py", "plugins/analysis/llmbx_analysis/compare/differences.py",
     "plugins/profiling/llmbx_profiling/names.py", "plugins/slurm/llmbx_slurm/allocation.py",
-    "plugins/containers/llmbx_containers/images/tool.py",
+    "plugins/environments/llmbx_environments/containers/images/tool.py",
 }  # fmt: skip
 """Files with expressions that `made` lists."""
 

@@ -19,10 +19,6 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .. import __version__ as __version__
     from .. import hookimpl as hookimpl
-    from ..archives import TarMember as TarMember
-    from ..archives import package_problem as package_problem
-    from ..archives import path_problem as path_problem
-    from ..archives import tar_members as tar_members
     from ..catalog.configuration import configuration_key as configuration_key
     from ..catalog.environments import load_environment as load_environment
     from ..catalog.environments import needed as needed
@@ -174,7 +170,6 @@ if TYPE_CHECKING:
     from ..runtimes.base import Runtime as Runtime
     from ..runtimes.children import end_leftovers as end_leftovers
     from ..runtimes.children import follow as follow_process
-    from ..runtimes.locks import held as file_lock
     from ..secrets import forget as forget_secrets
     from ..secrets import known as known_secrets
     from ..suggestions import divisors as divisors
@@ -188,10 +183,6 @@ if TYPE_CHECKING:
 PLACES = {
     "__version__": "",
     "hookimpl": "",
-    "TarMember": "archives",
-    "package_problem": "archives",
-    "path_problem": "archives",
-    "tar_members": "archives",
     "configuration_key": "catalog.configuration",
     "load_environment": "catalog.environments",
     "needed": "catalog.environments",
@@ -343,7 +334,6 @@ PLACES = {
     "Runtime": "runtimes.base",
     "end_leftovers": "runtimes.children",
     "follow_process": "runtimes.children:follow",
-    "file_lock": "runtimes.locks:held",
     "forget_secrets": "secrets:forget",
     "known_secrets": "secrets:known",
     "divisors": "suggestions",

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from llmbx_containers.runtimes import apptainer_client
+from llmbx_environments.containers.runtimes import apptainer_client
 
 from ..nsys.conftest import SUITES, unpacked, until_nsys_stays
 from . import tools

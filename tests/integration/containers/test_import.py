@@ -16,10 +16,10 @@ import pytest
 
 from llmbx.errors import InfraError
 from llmbx.model import ImageRequest
-from llmbx_containers.naming import parse_reference
-from llmbx_containers.runtimes.apptainer import ApptainerRuntime
-from llmbx_containers.runtimes.docker import DockerRuntime
-from llmbx_containers.runtimes.docker_store import pull
+from llmbx_environments.containers.naming import parse_reference
+from llmbx_environments.containers.runtimes.apptainer import ApptainerRuntime
+from llmbx_environments.containers.runtimes.docker import DockerRuntime
+from llmbx_environments.containers.runtimes.docker_store import pull
 
 from ...patience import wait_until
 from .proxy import Fault, Proxy

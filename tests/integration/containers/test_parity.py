@@ -19,9 +19,9 @@ from llmbx.launchers.local import LocalLauncher
 from llmbx.model import ImageRequest, Launch, Mount, Phase, RunSpec
 from llmbx.runtimes.base import Runtime
 from llmbx.runtimes.host import HostRuntime
-from llmbx_containers.runtimes.apptainer import ApptainerRuntime
-from llmbx_containers.runtimes.docker import DockerRuntime
-from llmbx_containers.runtimes.enroot import EnrootRuntime
+from llmbx_environments.containers.runtimes.apptainer import ApptainerRuntime
+from llmbx_environments.containers.runtimes.docker import DockerRuntime
+from llmbx_environments.containers.runtimes.enroot import EnrootRuntime
 
 from ...patience import PATIENCE_S
 from .tools import TOOLS, Daemons

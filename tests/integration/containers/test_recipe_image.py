@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx_containers.runtimes import apptainer_client
+from llmbx_environments.containers.runtimes import apptainer_client
 
 from . import tools
 

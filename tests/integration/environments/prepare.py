@@ -10,8 +10,8 @@ from llmbx.catalog.environments import load_environment
 from llmbx.config.plugin_settings import join
 from llmbx.errors import LlmbxError
 from llmbx.model import ImageRequest
-from llmbx_venv.runtime import VenvRuntime
-from llmbx_venv.settings import VenvSettings
+from llmbx_environments.venv.runtime import VenvRuntime
+from llmbx_environments.venv.settings import VenvSettings
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from llmbx.catalog.environments import load_environment
 from llmbx.model import Environment, Image, ImageRequest
-from llmbx_venv.runtime import VenvRuntime
+from llmbx_environments.venv.runtime import VenvRuntime
 
 from .test_venv import env, run_in, wheels, write_lock
 from .toy import make_wheel

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from llmbx.catalog.environments import pins, read_environment
-from llmbx_venv.resolution import find_resolver, packages
+from llmbx_environments.venv.resolution import find_resolver, packages
 
 ROOT = Path(__file__).parents[3]
 EXTRAS: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx_venv.uv_tool import UvProgress, require_program, uv_environment
+from llmbx_environments.venv.uv_tool import UvProgress, require_program, uv_environment
 
 from .test_venv import LABEL, finished, run_in, wheels, write_lock
 from .toy import Index, pip_settings, prepare

@@ -17,8 +17,8 @@ import pytest
 from llmbx.catalog.environments import load_environment
 from llmbx.errors import UsageError
 from llmbx.model import Image, ImageRequest
-from llmbx_venv.runtime import VenvRuntime
-from llmbx_venv.store import MARKER
+from llmbx_environments.venv.runtime import VenvRuntime
+from llmbx_environments.venv.store import MARKER
 
 from ...patience import PATIENCE_S, wait_until
 from .toy import Index, make_wheel, pip_settings, prepare, start

@@ -10,7 +10,7 @@ import pytest
 
 from llmbx.catalog.environments import load_environment
 from llmbx.errors import InfraError
-from llmbx_venv.wheelhouse import gather
+from llmbx_environments.venv.wheelhouse import gather
 
 from .toy import Index, make_wheel, pip_settings, prepare
 

@@ -1,1 +1,0 @@
-../../../../containers/cpu.Dockerfile

@@ -1,1 +1,0 @@
-../../../../containers/gpu.Dockerfile

@@ -1,0 +1,1 @@
+../../../../../containers/cpu.Dockerfile

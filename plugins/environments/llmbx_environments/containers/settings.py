@@ -1,0 +1,57 @@
+"""Settings of the container runtimes: limits of image imports, and registries without TLS."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from llmbx.api import Natural, Option, Settings
+
+TIMEOUT = "LLMBX_IMAGE_TIMEOUT_S"
+"""Variable with the time limit of an import in seconds."""
+
+Duration = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
+"""A finite number of seconds >= 0."""
+
+
+class ContainerSettings(Settings, frozen=True):
+    """The table `[clusters.NAME.containers]`."""
+
+    plugin: ClassVar[str] = "containers"
+
+    image_timeout_s: Annotated[
+        Duration,
+        Option(
+            help="Time limit of an image import in seconds. [default: 7200]",
+            name="",
+            variables=(TIMEOUT,),
+        ),
+    ] = 7200.0
+    image_retries: Annotated[
+        Natural,
+        Option(help="Maximum number of retries after transient failures of an import. [default: 4]", name="",
+               variables=("LLMBX_IMAGE_RETRIES",)),
+    ] = 4  # fmt: skip
+    image_backoff_s: Annotated[
+        Duration,
+        Option(help="Seconds before the first retry; they double for each further one. [default: 1]", name="",
+               variables=("LLMBX_IMAGE_BACKOFF_S",)),
+    ] = 1.0  # fmt: skip
+    registry_timeout_s: Annotated[
+        Duration,
+        Option(help="Response timeout of a registry in seconds. [default: 30]", name="",
+               variables=("LLMBX_REGISTRY_TIMEOUT_S",)),
+    ] = 30.0  # fmt: skip
+    http_registries: Annotated[
+        str,
+        Option(help="Registries without TLS, separated by commas, besides those on loopback.", name="",
+               variables=("LLMBX_HTTP_REGISTRIES",)),
+    ] = ""  # fmt: skip
+
+    def plain_http(self, registry: str) -> bool:
+        """Whether `registry` uses plain HTTP: on loopback, or if listed in `http_registries`."""
+        host = registry.rsplit(":", 1)[0] if registry.count(":") == 1 else registry
+        named = self.http_registries.replace(",", " ").split()
+        return host == "localhost" or host.startswith("127.") or registry in named
