@@ -1,1 +1,1 @@
-"""Environments and images for runs: Python environments, container images, and the tools that start them."""
+"""Environments for runs: Python environments, container images, and what starts programs there."""

@@ -20,12 +20,14 @@ REPEAT_S = 30.0
 def held(path: Path, doing: str, progress: Progress) -> Iterator[bool]:
     """Hold the lock file `path`; the value is True if another process held it first.
 
-    `doing` completes the line shown while waiting ("process 12 on node3 has the lock: <doing>"). The lock is a file
-    that is created exclusively and renewed, so it does not need flock: a holder that died on this machine is replaced
-    at once, one on another machine after `LEASE_S`. Raises OSError if the lock file cannot be created.
+    `doing` completes the line shown while waiting ("process 12 on node3 has the lock: <doing>").
+    The lock is a file that is created exclusively and renewed, so it does not need flock: a holder
+    that died on this machine is replaced at once, one on another machine after `LEASE_S`. Raises
+    OSError if the lock file cannot be created.
     """
     from filelock import SoftFileLease, Timeout
 
+    path.parent.mkdir(parents=True, exist_ok=True)
     lease = SoftFileLease(str(path), lease_duration=LEASE_S)
     started, reported, waited = time.monotonic(), -REPEAT_S, False
     while True:
@@ -45,6 +47,6 @@ def held(path: Path, doing: str, progress: Progress) -> Iterator[bool]:
 
 
 def _holder(owner: object) -> str:
-    """Describe the holder of a lease; `owner` is filelock's record of it, or None if it was just released."""
+    """Describe the holder of a lease; `owner` is None if the lease was just released."""
     pid, host = getattr(owner, "pid", None), str(getattr(owner, "hostname", ""))
     return f"process {pid} on {host.partition('?')[0]}" if pid else "another process"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from llmbx_environments.containers.runtimes import apptainer_client
+from llmbx_environments.containers.runtimes.apptainer_tool import Apptainer, version
 
 from ..nsys.conftest import SUITES, unpacked, until_nsys_stays
 from . import tools
@@ -105,7 +105,7 @@ def test_the_mini_trains_inside_the_image_that_was_built_for_it(
     assert {"python", *case.packages} <= set(result["versions"])
     assert result["versions"]["python"].startswith(f"{case.python}.")
     if tool == "apptainer":
-        assert result["versions"]["apptainer"] == apptainer_client.version("apptainer")
+        assert result["versions"]["apptainer"] == version("apptainer")
         if RECORD:
             record(Path(RECORD), Path(built.stdout.strip()), case, result)
     if case.plugin == "nemo" and not case.recipe:
@@ -133,7 +133,7 @@ def assert_profiled(folder: Path, read_result: Result) -> None:
 
 def record(file: Path, image: Path, case: Case, result: dict[str, Any]) -> None:
     """Replace the line of this environment in the file of the last results."""
-    labels = apptainer_client.labels("apptainer", image)
+    labels = Apptainer("apptainer").labels(image)
     lines = [line for line in file.read_text().splitlines() if line[:1] != "#"] if file.exists() else []
     fields = (
         labels["org.llmbx.environment"], f"lock {labels['org.llmbx.lock']}", f"Debian {case.suite}",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx_environments.containers.runtimes import apptainer_client
+from llmbx_environments.containers.runtimes.apptainer_tool import Apptainer
 
 from . import tools
 
@@ -103,7 +103,7 @@ def test_nsys_is_installed_from_its_repository_unless_the_image_has_it(
 
 def labels(tool: str, install: Path, daemons: tools.Daemons) -> dict[str, str]:
     if tool == "apptainer":
-        return apptainer_client.labels("apptainer", install / "images" / SIF)
+        return Apptainer("apptainer").labels(install / "images" / SIF)
     found: dict[str, str] = json.loads(daemons.docker("inspect", "--format", "{{json .Config.Labels}}", IMAGE).stdout)
     return found
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from llmbx.errors import InfraError, UsageError
-from llmbx_environments.containers import cli
+from llmbx_environments.containers import verbs as cli
 
 
 @pytest.mark.parametrize("value", ["-5", "0", "nan", "inf", "soon"])

@@ -1,18 +1,20 @@
-"""Read registry credentials from the configuration of Docker and enroot. They are never passed in argv."""
+"""Read registry credentials from the configuration of Docker and enroot; they never enter argv."""
 
 from __future__ import annotations
 
 import netrc
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from llmbx.api import Value
 
-_ALIASES = {"nvcr.io": ("authn.nvidia.com",), "docker.io": ("auth.docker.io", "index.docker.io")}
-"""Other host names of a registry in enroot's credentials file: those of its token service."""
+_ALIASES = {
+    "nvcr.io": ("authn.nvidia.com",),
+    "docker.io": ("auth.docker.io", "index.docker.io"),
+}
+"""Other host names of a registry in enroot's credentials: those of its token service."""
 
 
 class Login(Value, frozen=True):
@@ -22,10 +24,9 @@ class Login(Value, frozen=True):
     password: str
 
 
-def login_for(registry: str, environ: Mapping[str, str] | None = None) -> Login | None:
-    """The login for `registry` from `docker login`, else from enroot's credentials file; None for anonymous access."""
-    variables = os.environ if environ is None else environ
-    return _docker_login(registry) or _enroot_login(registry, variables)
+def login_for(registry: str) -> Login | None:
+    """The login of `docker login`, else that of enroot's credentials file; None without."""
+    return _docker_login(registry) or _enroot_login(registry)
 
 
 def _docker_login(registry: str) -> Login | None:
@@ -33,27 +34,26 @@ def _docker_login(registry: str) -> Login | None:
     import docker.auth
     import docker.errors
 
-    found: dict[str, Any] | None = None
+    entry: dict[str, Any] = {}
     with suppress(docker.errors.DockerException, OSError, ValueError):
         host = None if registry == "docker.io" else registry
-        found = docker.auth.load_config().resolve_authconfig(host)
-    user, password = (
-        (found or {}).get(key) or (found or {}).get(key.title()) for key in ("username", "password")
-    )
+        entry = docker.auth.load_config().resolve_authconfig(host) or {}
+    user = entry.get("username") or entry.get("Username")
+    password = entry.get("password") or entry.get("Password")
     return Login(user=user, password=password) if user and password else None
 
 
-def _enroot_login(registry: str, variables: Mapping[str, str]) -> Login | None:
-    config = variables.get("ENROOT_CONFIG_PATH")
-    base = (
-        Path(config)
-        if config
-        else Path(variables.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "enroot"
-    )
+def _enroot_login(registry: str) -> Login | None:
     with suppress(OSError, netrc.NetrcParseError):
-        hosts = netrc.netrc(str(base / ".credentials")).hosts
+        hosts = netrc.netrc(str(_enroot_folder() / ".credentials")).hosts
         for host in (registry, *_ALIASES.get(registry, ())):
             if host in hosts:
                 user, _, password = hosts[host]
                 return Login(user=user, password=os.path.expandvars(password or ""))
     return None
+
+
+def _enroot_folder() -> Path:
+    if folder := os.environ.get("ENROOT_CONFIG_PATH"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "enroot"

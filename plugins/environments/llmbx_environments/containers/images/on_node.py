@@ -1,4 +1,4 @@
-"""Render the command that imports an image on a compute node; login nodes often cannot import large images."""
+"""The command that imports an image on a compute node; login nodes often cannot import images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llmbx.api import Value
 
 
 class NodeImport(Value, frozen=True):
-    """An import on a node: the reference, the runtime, the expected digest, and the timeout in seconds."""
+    """An import on a node: the reference, the runtime, the expected digest, and the time limit."""
 
     reference: str
     runtime: str
@@ -17,11 +17,14 @@ class NodeImport(Value, frozen=True):
     timeout_s: float | None = None
 
 
-def import_command(wanted: NodeImport, program: Sequence[str]) -> tuple[str, ...]:
-    """The `llmbx image prepare` command to run on the node; `program` is the argv that starts llmbx."""
-    argv = [*program, "image", "prepare", wanted.reference, "--check", "--runtime", wanted.runtime]
+def import_command(job: NodeImport, program: Sequence[str]) -> tuple[str, ...]:
+    """The `llmbx image prepare` command; `program` is the argv that starts llmbx."""
+    argv = [*program, "image", "prepare", job.reference, "--check", "--runtime", job.runtime]
     argv += ["--launcher", "local"]
-    argv += ["--digest", wanted.digest] if wanted.digest else []
-    argv += ["--accept-image-change"] if wanted.accept_change else []
-    argv += ["--timeout", f"{wanted.timeout_s:g}"] if wanted.timeout_s is not None else []
+    if job.digest:
+        argv += ["--digest", job.digest]
+    if job.accept_change:
+        argv.append("--accept-image-change")
+    if job.timeout_s is not None:
+        argv += ["--timeout", f"{job.timeout_s:g}"]
     return tuple(argv)

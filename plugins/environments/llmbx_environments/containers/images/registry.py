@@ -1,11 +1,12 @@
 """Look up the digest and download size of an image in a registry, without downloading it.
 
-The protocol is that of the OCI distribution specification: `GET /v2/<name>/manifests/<reference>`, with a bearer token
-from the service that a 401 response names.
+The protocol is that of the OCI distribution specification: `GET /v2/<name>/manifests/<reference>`,
+with a bearer token from the service that a 401 response names.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import platform
@@ -15,6 +16,7 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 
@@ -22,38 +24,51 @@ from llmbx.api import InfraError, UsageError, Value
 
 from ..naming import Reference
 from ..settings import ContainerSettings
-from .credentials import Login, login_for
+from .credentials import login_for
 from .transient import TransientError
 
-_INDEXES = (
-    "application/vnd.oci.image.index.v1+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-)
-_MANIFESTS = (
-    "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.docker.distribution.manifest.v2+json",
+_ACCEPTED = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
 )
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _LARGEST_MANIFEST = 1 << 24
+
+_UNPACKED = 2.5
+"""Ratio of unpacked to compressed layers (measured: 2.8 for Python and its standard library)."""
 
 
 class RemoteImage(Value, frozen=True):
     """An image in a registry.
 
-    `digest` is the current digest of the tag (of an index, if there are several platforms), `config` the digest of this
-    platform's configuration (Docker's image id), `layer_bytes` the size of its compressed layers; None if unknown.
+    `digest` is the current digest of the tag (of an index, if there are several platforms),
+    `config` the digest of this platform's configuration (Docker's image id), `layer_bytes` the size
+    of its compressed layers; None if unknown.
     """
 
     digest: str
     config: str | None = None
     layer_bytes: int | None = None
 
+    def disk_bytes(self, packed_again: bool) -> int:
+        """Peak disk usage of an import; 0 if unknown.
+
+        A tool that packs the image again (squashfs, SIF) stores the layers, the unpacked tree and
+        the new file at once.
+        """
+        copies = 1 + _UNPACKED + (1 if packed_again else 0)
+        return int((self.layer_bytes or 0) * copies)
+
 
 def look_up(reference: Reference, settings: ContainerSettings) -> RemoteImage:
     """Look up `reference` in its registry.
 
-    Raises `UsageError` if the image does not exist, `TransientError` for failures worth a retry, and `InfraError` for
-    others, such as a missing login.
+    Raises `UsageError` if the image does not exist, `TransientError` for failures worth a retry,
+    and `InfraError` for others, such as a missing login.
     """
     session = _Session(reference, settings)
     body, digest = session.manifest(reference.digest or reference.tag)
@@ -61,15 +76,12 @@ def look_up(reference: Reference, settings: ContainerSettings) -> RemoteImage:
         raise InfraError(
             f"{reference.registry} returned the wrong image for {reference.docker}: got {digest}"
         )
-    document = _json(body)
-    if "manifests" in document:
-        chosen = _this_platform(document["manifests"])
-        document = _json(session.manifest(chosen)[0]) if chosen else {}
-    layers = [layer.get("size") for layer in document.get("layers", ())]
-    total = sum(layers) if layers and all(isinstance(count, int) for count in layers) else None
-    return RemoteImage(
-        digest=digest, config=document.get("config", {}).get("digest"), layer_bytes=total
-    )
+    manifest = _json(body)
+    if "manifests" in manifest:
+        chosen = _this_platform(manifest["manifests"])
+        manifest = _json(session.manifest(chosen)[0]) if chosen else {}
+    config = manifest.get("config", {}).get("digest")
+    return RemoteImage(digest=digest, config=config, layer_bytes=_layer_bytes(manifest))
 
 
 def look_up_pinned(
@@ -77,13 +89,11 @@ def look_up_pinned(
 ) -> RemoteImage:
     """Look up the image with the digest `pinned`, also if the tag has another one by now.
 
-    If the registry does not have it any more, or nothing is pinned, the tag is looked up. Raises as `look_up` does.
+    If the registry does not have it any more, or nothing is pinned, the tag is looked up.
     """
     if pinned and reference.digest is None:
-        try:
+        with suppress(UsageError):  # 404: the caller compares the tag's digest with the pinned one
             return look_up(reference.replace(digest=pinned), settings)
-        except UsageError:  # 404: the caller compares the tag's digest with the pinned one
-            pass
     return look_up(reference, settings)
 
 
@@ -91,39 +101,36 @@ class _Session:
     """Requests to one repository of one registry; keeps the authorization."""
 
     def __init__(self, reference: Reference, settings: ContainerSettings) -> None:
-        self.reference, self.settings = reference, settings
-        host = "registry-1.docker.io" if reference.registry == "docker.io" else reference.registry
-        scheme = "http" if settings.plain_http(reference.registry) else "https"
+        self.name, self.registry = reference.docker, reference.registry
+        self.timeout_s = settings.registry_timeout_s
+        host = "registry-1.docker.io" if self.registry == "docker.io" else self.registry
+        scheme = "http" if settings.plain_http(self.registry) else "https"
         self.base = f"{scheme}://{host}/v2/{reference.repository}/manifests/"
-        self.authorization: str | None = None
+        self.authorization = ""
 
-    def manifest(self, which: str) -> tuple[bytes, str]:
+    def manifest(self, version: str) -> tuple[bytes, str]:
         """The manifest of a tag or digest, and its digest, computed from the content."""
-        url = self.base + which
         try:
-            body = self._get(url)
+            body = self._get(self.base + version, self.authorization)
         except urllib.error.HTTPError as error:
             if error.code != 401 or self.authorization:
-                raise self._explain(error) from None
+                raise self._refusal(error) from None
             self._log_in(error.headers.get("WWW-Authenticate") or "")
-            try:
-                body = self._get(url)
-            except urllib.error.HTTPError as again:
-                raise self._explain(again) from None
+            body = self._get_or_refuse(self.base + version, self.authorization)
         return body, f"sha256:{hashlib.sha256(body).hexdigest()}"
 
-    def _get(self, url: str, authorization: str | None = None) -> bytes:
-        request = urllib.request.Request(
-            url, headers={"Accept": ", ".join((*_INDEXES, *_MANIFESTS))}
-        )
-        if authorization or self.authorization:
-            request.add_unredirected_header(
-                "Authorization", authorization or self.authorization or ""
-            )
+    def _get_or_refuse(self, url: str, authorization: str) -> bytes:
         try:
-            with urllib.request.urlopen(
-                request, timeout=self.settings.registry_timeout_s
-            ) as response:
+            return self._get(url, authorization)
+        except urllib.error.HTTPError as error:
+            raise self._refusal(error) from None
+
+    def _get(self, url: str, authorization: str) -> bytes:
+        request = urllib.request.Request(url, headers={"Accept": _ACCEPTED})
+        if authorization:
+            request.add_unredirected_header("Authorization", authorization)
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout_s) as response:
                 body: bytes = response.read(_LARGEST_MANIFEST)
                 return body
         except urllib.error.HTTPError:
@@ -131,88 +138,80 @@ class _Session:
         except (OSError, HTTPException) as error:
             raise self._unreachable(getattr(error, "reason", error)) from None
 
+    def _log_in(self, challenge: str) -> None:
+        """Use the login directly, or get a token from the service in the challenge."""
+        login = login_for(self.registry)
+        basic = ""
+        if login:
+            pair = f"{login.user}:{login.password}".encode()
+            basic = f"Basic {base64.b64encode(pair).decode()}"
+        fields = dict(re.findall(r'\b(\w+)="([^"]*)"', challenge))
+        if not challenge.lower().startswith("bearer") or "realm" not in fields:
+            self.authorization = basic
+            return
+        query = {key: fields[key] for key in ("service", "scope") if key in fields}
+        url = f"{fields['realm']}?{urllib.parse.urlencode(query)}"
+        answer = _json(self._get_or_refuse(url, basic))
+        self.authorization = f"Bearer {answer.get('token') or answer.get('access_token')}"
+
     def _unreachable(self, reason: object) -> InfraError:
-        """The error for a registry that gave no answer: nothing is known about the image."""
-        registry = self.reference.registry
+        """The error for a registry that gave no answer, so that nothing is known of the image."""
         if isinstance(reason, ssl.SSLCertVerificationError):
             return InfraError(
-                f"the certificate of the registry {registry} is not trusted: {reason.verify_message}; "
-                f"set SSL_CERT_FILE to your site's certificates"
+                f"the certificate of the registry {self.registry} is not trusted: "
+                f"{reason.verify_message}; set SSL_CERT_FILE to your site's certificates"
             )
         text = str(reason)
         if isinstance(reason, socket.gaierror):
             text = f"its name cannot be resolved ({reason.strerror})"
         elif isinstance(reason, TimeoutError):
-            text = f"no answer within {self.settings.registry_timeout_s:g} s"
+            text = f"no answer within {self.timeout_s:g} s"
         elif isinstance(reason, OSError) and reason.strerror:
             text = reason.strerror
         return TransientError(
-            f"the registry {registry} cannot be reached: {text}; whether it has {self.reference.docker} is not known: "
-            f"check the network and HTTPS_PROXY"
+            f"the registry {self.registry} cannot be reached: {text}; whether it has {self.name} "
+            f"is not known: check the network and HTTPS_PROXY"
         )
 
-    def _log_in(self, challenge: str) -> None:
-        """Handle a 401 response: use the login directly, or get a token from the service in the challenge."""
-        login = login_for(self.reference.registry)
-        basic = _basic(login) if login else None
-        fields = dict(re.findall(r'\b(\w+)="([^"]*)"', challenge))
-        if challenge.lower().startswith("bearer") and "realm" in fields:
-            query = {key: fields[key] for key in ("service", "scope") if key in fields}
-            try:
-                body = _json(self._get(f"{fields['realm']}?{urllib.parse.urlencode(query)}", basic))
-            except urllib.error.HTTPError as error:
-                raise self._explain(error) from None
-            token = body.get("token") or body.get("access_token")
-            self.authorization = f"Bearer {token}"
-        else:
-            self.authorization = basic
-
-    def _explain(self, error: urllib.error.HTTPError) -> Exception:
-        name, registry = self.reference.docker, self.reference.registry
-        if error.code in (401, 403):
+    def _refusal(self, error: urllib.error.HTTPError) -> Exception:
+        """The error for an answer of the registry that is not 200."""
+        registry, code = f"the registry {self.registry}", error.code
+        if code in (401, 403):
             return InfraError(
-                f"the registry {registry} denied access to {name} ({error.code}): log in with `docker login "
-                f"{registry}`, or add its credentials to enroot's .credentials file; some registries answer this also "
-                f"for an image that does not exist"
+                f"{registry} denied access to {self.name} ({code}): log in with `docker login "
+                f"{self.registry}`, or add its credentials to enroot's .credentials file; some "
+                f"registries answer this also for an image that does not exist"
             )
-        if error.code == 404:
-            return UsageError(
-                f"the registry {registry} has no image {name} (404): check the name and tag"
-            )
-        if error.code == 429 or error.code >= 500:
+        if code == 404:
+            return UsageError(f"{registry} has no image {self.name} (404): check the name and tag")
+        if code == 429 or code >= 500:
+            text = "too many requests (429)" if code == 429 else f"{error.reason} ({code})"
             after = error.headers.get("Retry-After") or ""
-            text = (
-                "too many requests (429)" if error.code == 429 else f"{error.reason} ({error.code})"
-            )
-            return TransientError(
-                f"the registry {registry} returned: {text}",
-                float(after) if after.isdigit() else None,
-            )
-        return InfraError(
-            f"the registry {registry} returned {error.code} {error.reason} for {name}"
-        )
-
-
-def _basic(login: Login) -> str:
-    import base64
-
-    return "Basic " + base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+            after_s = float(after) if after.isdigit() else None
+            return TransientError(f"{registry} returned: {text}", after_s)
+        return InfraError(f"{registry} returned {code} {error.reason} for {self.name}")
 
 
 def _json(body: bytes) -> dict[str, Any]:
-    try:
+    value = None
+    with suppress(ValueError):
         value = json.loads(body)
-    except ValueError:
-        value = None
     if not isinstance(value, dict):
         raise InfraError("the registry did not return a valid manifest")
     return value
 
 
+def _layer_bytes(manifest: dict[str, Any]) -> int | None:
+    """The size of the compressed layers; None if the manifest does not say."""
+    sizes = [layer.get("size") for layer in manifest.get("layers", ())]
+    return sum(sizes) if sizes and all(isinstance(size, int) for size in sizes) else None
+
+
 def _this_platform(manifests: list[dict[str, Any]]) -> str | None:
-    wanted = _MACHINES.get(platform.machine(), platform.machine())
+    """The digest of the manifest for this machine."""
+    machine = _MACHINES.get(platform.machine(), platform.machine())
     for entry in manifests:
-        where = entry.get("platform", {})
-        if where.get("os") == "linux" and where.get("architecture") == wanted:
+        target = entry.get("platform", {})
+        if target.get("os") == "linux" and target.get("architecture") == machine:
             return str(entry["digest"])
     return None

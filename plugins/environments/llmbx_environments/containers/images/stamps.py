@@ -1,6 +1,7 @@
-"""Stamps: cached verification results of image files, valid while size, modification time and inode are unchanged.
+"""Stamps: cached verification results of image files.
 
-Hashing a GPU image takes a minute, reading its stamp less than a millisecond. A stamp does not protect against
+A stamp is valid while size, modification time and inode of its file are unchanged. Hashing a GPU
+image takes a minute, reading its stamp less than a millisecond. It does not protect against
 deliberate manipulation; `llmbx image verify` hashes the file again.
 """
 
@@ -11,19 +12,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
+from llmbx.api import InfraError, Value
 
-from llmbx.api import NOT_JSON, InfraError, Value, decode, write_atomic
+from ...records import read_record, write_record
 
 FOLDER = ".stamps"
 
 
 class Stamp(Value, frozen=True):
-    """One verified image: its path, the identity of its file, its digests, its versions and its origin.
+    """One verified image: its path, the identity of its file, its digests, versions and origin.
 
-    `digest` is that of the registry (None for a file that llmbx did not import), `config` the digest of its
-    configuration, `sha256` that of the file. `size` is in bytes. A Docker image has no file: its `path` is
-    `docker/` and the image id.
+    `digest` is that of the registry (None for a file that llmbx did not import), `config` that of
+    its configuration, `sha256` that of the file. `size` is in bytes. A Docker image has no file:
+    its `path` is `docker/` and the image id.
     """
 
     path: str
@@ -43,44 +44,29 @@ class Stamp(Value, frozen=True):
         """The digest for records and results: that of the registry, else that of the file."""
         return self.digest or self.sha256
 
+    def of(self, file: Path) -> Stamp:
+        """The stamp with the identity of `file`, which a rename preserves."""
+        status = file.stat()
+        return self.replace(size=status.st_size, mtime_ns=status.st_mtime_ns, inode=status.st_ino)
+
 
 def read_stamp(path: str, install: Path) -> Stamp | None:
     """The stamp of `path`, even if the file has changed since; None if there is none."""
-    try:
-        return decode(_stamp_file(path, install).read_bytes(), Stamp)
-    except (OSError, *NOT_JSON):
-        return None
+    return read_record(_stamp_file(path, install), Stamp)
 
 
 def current_stamp(path: Path, install: Path) -> Stamp | None:
     """The stamp of the file `path` if the file is unchanged, else None."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
     stamp = read_stamp(str(path), install)
-    updated = stamp and (stamp.size, stamp.mtime_ns, stamp.inode) == (
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ino,
-    )
-    return stamp if updated else None
-
-
-def with_identity(stamp: Stamp, file: Path) -> Stamp:
-    """`stamp` with the size, modification time and inode of `file`; a rename preserves all three."""
-    found = file.stat()
-    updated: Stamp = stamp.replace(
-        size=found.st_size, mtime_ns=found.st_mtime_ns, inode=found.st_ino
-    )
-    return updated
+    with suppress(OSError):
+        return stamp if stamp and stamp == stamp.of(path) else None
+    return None
 
 
 def write_stamp(stamp: Stamp, install: Path) -> None:
-    """Write `stamp`. In a read-only install nothing is written, and the next run hashes the file again."""
+    """Write `stamp`. In a read-only install, the next run hashes the file again."""
     with suppress(InfraError):
-        content = msgspec.json.format(msgspec.json.encode(stamp), indent=2)
-        write_atomic(_stamp_file(stamp.path, install), content + b"\n")
+        write_record(_stamp_file(stamp.path, install), stamp)
 
 
 def delete_stamp(path: str, install: Path) -> None:
@@ -91,13 +77,13 @@ def delete_stamp(path: str, install: Path) -> None:
 
 def all_stamps(install: Path) -> Iterator[Stamp]:
     """Every stamp of the install, sorted by file name."""
-    for place in sorted((install / "images" / FOLDER).glob("*.json")):
-        with suppress(OSError, *NOT_JSON):
-            yield decode(place.read_bytes(), Stamp)
+    for path in sorted((install / "images" / FOLDER).glob("*.json")):
+        if stamp := read_record(path, Stamp):
+            yield stamp
 
 
 def _stamp_file(path: str, install: Path) -> Path:
-    """The stamp file of `path`. For images in the install it depends only on the name, so an install can be moved."""
+    """The stamp's file. In the install it has the image's name, so that an install can be moved."""
     images = install / "images"
     name = Path(path).name
     if str(Path(path).parent) != str(images):

@@ -16,16 +16,17 @@ T = TypeVar("T")
 LONGEST_PAUSE_S = 60.0
 
 _TRANSIENT = re.compile(
-    r"connection (?:refused|reset|closed)|broken pipe|unexpected eof|\beof\b|timed? ?out|timeout|deadline exceeded"
-    r"|temporary failure|no route to host|network is unreachable|tls handshake|too ?many ?requests"
-    r"|\b(?:429|500|502|503|504)\b|internal server error|bad gateway|service unavailable|gateway time-?out"
-    r"|connection aborted|incomplete ?read|transfer closed|partial file|received unexpected http status: 5",
+    r"connection (?:refused|reset|closed)|broken pipe|unexpected eof|\beof\b|timed? ?out|timeout"
+    r"|deadline exceeded|temporary failure|no route to host|network is unreachable|tls handshake"
+    r"|too ?many ?requests|\b(?:429|500|502|503|504)\b|internal server error|bad gateway"
+    r"|service unavailable|gateway time-?out|connection aborted|incomplete ?read|transfer closed"
+    r"|partial file|received unexpected http status: 5",
     re.IGNORECASE,
 )
 
 
 class TransientError(InfraError):
-    """A failure that is worth a retry. `after_s`: seconds to wait, if the server asked for a pause (Retry-After)."""
+    """A failure that is worth a retry. `after_s`: the pause that the server asked for."""
 
     def __init__(self, text: str, after_s: float | None = None) -> None:
         super().__init__(text)
@@ -33,34 +34,33 @@ class TransientError(InfraError):
 
 
 def is_transient(text: str) -> bool:
-    """Whether the output of a container tool indicates a transient failure of the network or the registry."""
+    """Whether a tool's output indicates a transient failure of the network or the registry."""
     return bool(_TRANSIENT.search(text))
 
 
-def retry(
-    action: Callable[[], T],
-    what: str,
-    settings: ContainerSettings,
-    deadline: float,
-    progress: Progress,
-) -> T:
-    """Call `action` and return its value; retry after a `TransientError`, at most `settings.image_retries` times.
+class Attempts:
+    """The attempts of one import: how often and until when (`deadline`, monotonic seconds)."""
 
-    The pause starts at `settings.image_backoff_s` seconds and doubles; no retry starts after `deadline` (monotonic
-    seconds). Raises `InfraError` with the number of attempts after the last failure.
-    """
-    pause, retries = settings.image_backoff_s, settings.image_retries
-    for attempt in range(1, retries + 2):
-        try:
-            return action()
-        except TransientError as error:
-            wait = min(LONGEST_PAUSE_S, max(pause, error.after_s or 0.0))
-            if attempt > retries or time.monotonic() + wait >= deadline:
-                times = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-                raise InfraError(f"{what}: {error} (after {times})") from error
-            progress(
-                f"{what}: {error}; retrying in {wait:g} s (attempt {attempt + 1} of {retries + 1})"
-            )
-            time.sleep(wait)
-            pause *= 2
-    raise AssertionError("unreachable")
+    def __init__(self, title: str, settings: ContainerSettings, progress: Progress) -> None:
+        self.title, self.settings, self.progress = title, settings, progress
+        self.deadline = time.monotonic() + settings.image_timeout_s
+
+    def retry(self, action: Callable[[], T]) -> T:
+        """Call `action` until it raises no `TransientError`, with a pause that doubles.
+
+        Raises `InfraError` with the number of attempts after the last failure.
+        """
+        pause, most = self.settings.image_backoff_s, self.settings.image_retries + 1
+        for attempt in range(1, most + 1):
+            try:
+                return action()
+            except TransientError as error:
+                wait = min(LONGEST_PAUSE_S, max(pause, error.after_s or 0.0))
+                if attempt == most or time.monotonic() + wait >= self.deadline:
+                    times = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+                    raise InfraError(f"{self.title}: {error} (after {times})") from error
+                retry = f"retrying in {wait:g} s (attempt {attempt + 1} of {most})"
+                self.progress(f"{self.title}: {error}; {retry}")
+                time.sleep(wait)
+                pause *= 2
+        raise AssertionError("unreachable")

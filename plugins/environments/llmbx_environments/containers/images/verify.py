@@ -1,8 +1,9 @@
 """Check that image files are complete, by the length in their header, and compute their sha256.
 
-Formats: squashfs 4.0 superblock (Linux kernel, Documentation/filesystems/squashfs.rst and fs/squashfs/squashfs_fs.h:
-magic `hsqs` at 0, version 4.0 at 28, bytes_used at 40, all little-endian); SIF version 1 (sylabs/sif, pkg/sif/sif.go:
-a 128 byte header with a 32 byte launch script, `SIF_MAGIC` at 32, then count, offset and size of descriptors and data).
+Formats: squashfs 4.0 superblock (Linux kernel, Documentation/filesystems/squashfs.rst and
+fs/squashfs/squashfs_fs.h: magic `hsqs` at 0, version 4.0 at 28, bytes_used at 40, all
+little-endian); SIF version 1 (sylabs/sif, pkg/sif/sif.go: a 128 byte header with a 32 byte launch
+script, `SIF_MAGIC` at 32, then count, offset and size of descriptors and data).
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _REPORT_S = 5.0
 
 
 def problem(path: Path) -> str | None:
-    """What is wrong with the image file `path`, by its suffix (.sqsh, .sif, .tar); None if it is complete."""
+    """What is wrong with the image file `path`, by its suffix; None if it is complete."""
     try:
-        actual = path.stat().st_size
-        if actual == 0:
+        size = path.stat().st_size
+        if size == 0:
             return "it is empty (0 bytes)"
         if path.suffix == ".tar":
             return _tar_problem(path)
@@ -34,39 +35,40 @@ def problem(path: Path) -> str | None:
             head = file.read(_SIF_HEAD)
     except OSError as error:
         return f"it cannot be read: {error.strerror or error}"
-    return _sif_problem(head, actual) if path.suffix == ".sif" else _squashfs_problem(head, actual)
+    return _sif_problem(head, size) if path.suffix == ".sif" else _squashfs_problem(head, size)
 
 
 def require_intact(path: Path) -> None:
     """Raise `InfraError` if the image file is corrupt or incomplete."""
-    if found := problem(path):
-        raise InfraError(f"the image {path} is corrupt: {found}")
+    if reason := problem(path):
+        raise InfraError(f"the image {path} is corrupt: {reason}")
 
 
 def sha256_file(path: Path, progress: Progress) -> str:
     """`sha256:…` of the file's content; reports progress for large files."""
-    hashed, total, read, reported_at = hashlib.sha256(), path.stat().st_size, 0, time.monotonic()
+    hashed, total = hashlib.sha256(), path.stat().st_size
+    done, reported_at = 0, time.monotonic()
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(_CHUNK):
             hashed.update(chunk)
-            read += len(chunk)
+            done += len(chunk)
             if time.monotonic() - reported_at >= _REPORT_S:
                 reported_at = time.monotonic()
-                progress(f"checking {path.name}: {format_bytes(read)} of {format_bytes(total)}")
+                progress(f"checking {path.name}: {format_bytes(done)} of {format_bytes(total)}")
     return f"sha256:{hashed.hexdigest()}"
 
 
 def sha256_of_new(path: Path, progress: Progress) -> str:
-    """`sha256_file` of a file that was just written; the content is also flushed to disk (fsync).
+    """`sha256_file` of a file that was just written; its content is also flushed to disk.
 
     Hashing is bound by the CPU and flushing by the disk, so they run in parallel.
     """
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(max_workers=1) as pool:
-        on_disk = pool.submit(_flush, path)
+        flushed = pool.submit(_flush, path)
         digest = sha256_file(path, progress)
-        on_disk.result()
+        flushed.result()
     return digest
 
 
@@ -78,31 +80,31 @@ def _flush(path: Path) -> None:
         os.close(handle)
 
 
-def _squashfs_problem(head: bytes, actual: int) -> str | None:
+def _squashfs_problem(head: bytes, size: int) -> str | None:
     if len(head) < _SQUASHFS_HEAD or head[:4] != b"hsqs":
         return "it is not a squashfs file (it does not begin with hsqs)"
     major, minor = struct.unpack_from("<HH", head, 28)
-    (used,) = struct.unpack_from("<Q", head, 40)
     if (major, minor) != (4, 0):
         return f"its squashfs version is {major}.{minor}, not 4.0"
-    if actual < used:
-        return f"it is truncated: {actual} of the {used} bytes in its superblock"
-    return None
+    (used,) = struct.unpack_from("<Q", head, 40)
+    return _truncated(size, used, "superblock")
 
 
-def _sif_problem(head: bytes, actual: int) -> str | None:
+def _sif_problem(head: bytes, size: int) -> str | None:
     if len(head) < _SIF_HEAD or head[32:41] != b"SIF_MAGIC":
         return "it is not a SIF file (SIF_MAGIC is missing)"
-    # After launch script 32, magic 10, version 3, architecture 3, id 16: created, modified, then counts and offsets.
-    free, total, descriptors, descriptors_size, data, data_size = struct.unpack_from(
-        "<6q", head, 80
-    )
-    end = max(descriptors + descriptors_size, data + data_size)
+    # Before these: launch script 32, magic 10, version 3, architecture 3, id 16, two times.
+    free, total, *places = struct.unpack_from("<6q", head, 80)
     if total - free < 1:
         return "it is an empty SIF file (no descriptors)"
-    if actual < end:
-        return f"it is truncated: {actual} of the {end} bytes in its header"
-    return None
+    descriptors, descriptors_size, data, data_size = places
+    return _truncated(size, max(descriptors + descriptors_size, data + data_size), "header")
+
+
+def _truncated(size: int, expected: int, source: str) -> str | None:
+    if size >= expected:
+        return None
+    return f"it is truncated: {size} of the {expected} bytes in its {source}"
 
 
 def _tar_problem(path: Path) -> str | None:
@@ -111,8 +113,6 @@ def _tar_problem(path: Path) -> str | None:
             names = set(archive.getnames())
     except (tarfile.TarError, EOFError, OSError) as error:
         return f"it is not a complete tar file: {str(error).splitlines()[0].rstrip(':')}"
-    return (
-        None
-        if "manifest.json" in names
-        else "it is not a Docker archive (`docker save`): it has no manifest.json"
-    )
+    if "manifest.json" not in names:
+        return "it is not a Docker archive (`docker save`): it has no manifest.json"
+    return None

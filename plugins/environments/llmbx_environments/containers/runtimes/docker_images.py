@@ -1,197 +1,145 @@
-"""Prepare images in the Docker daemon: pull or load once, check the digest, and determine the Python version once."""
+"""Images in the Docker daemon: pulled or loaded once, with their digest checked."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from llmbx.api import (
-    Image,
-    ImageRequest,
-    InfraError,
-    UsageError,
-    disk_errors,
-    format_bytes,
-    settings_of,
-)
+from llmbx.api import Image, InfraError, UsageError, disk_errors
 
-from ..images.lockfile import STORE, check_locked, read_lock, remember
-from ..images.stamps import Stamp, current_stamp, read_stamp, with_identity, write_stamp
-from ..naming import Reference, file_name, parse_reference
-from ..settings import ContainerSettings
-from .container import archive, require_importable
-from .docker_store import Stored, daemon_host, load, pull, stored
-
-if TYPE_CHECKING:
-    from llmbx.api import Progress
+from ...locks import held
+from ..built import require_importable
+from ..images import lockfile
+from ..images.inside import python_versions
+from ..images.needed import NeededImage, download
+from ..images.stamps import Stamp, current_stamp, read_stamp, write_stamp
+from ..images.tool import Command
+from ..images.verify import require_intact, sha256_file
+from ..naming import Reference, file_name
+from .docker_store import Stored, daemon_host, data_root, load, pull, stored
 
 
-def ensure_stored(
-    image: Image, request: ImageRequest, install: Path, progress: Progress, offline: bool = False
-) -> Image:
-    """Return the image with its digest after pulling or loading it if needed.
+class StoredImage(NeededImage):
+    """An image that the runtime docker needs, in the daemon."""
 
-    Raises `InfraError` and `UsageError` as `images.engine.ensure_file` does.
+    @property
+    def key(self) -> str:
+        """Key of the image in `images.lock`, and its name in the daemon."""
+        return self.reference.docker
+
+    @property
+    def title(self) -> str:
+        """Name of the image in progress and error messages."""
+        return f"image {self.key}"
+
+
+def ensure_stored(need: StoredImage) -> Image:
+    """Return the image with its digest after pulling it if needed.
+
+    Raises `InfraError` and `UsageError` as `images.files.ensure_file` does.
     """
-    source = archive(request)
-    if source is not None:
-        return _from_archive(image, request, source, install, progress)
-    reference = parse_reference(image.reference)
-    found = stored(reference.docker) or _fetch(reference, request, install, progress, offline)
-    digest = (
-        _digest(found, reference) or _locked_digest(found, reference.docker, install) or found.id
-    )
-    _check_digest(request, install, reference.docker, digest)
-    remember(install, reference.docker, digest, {STORE: found.id})
-    stamp = _stamp(found.id, reference.docker, install)
-    known: Image = image.replace(digest=digest, versions=stamp.versions)
-    return known
+    present = stored(need.key) or _fetch(need)
+    digest = _digest(present, need.reference) or _locked_digest(present, need) or present.id
+    need.check_digest(digest)
+    lockfile.remember(need.install, need.key, digest, {lockfile.STORE: present.id})
+    stamp = _stamp(present.id, need.key, need.install)
+    return need.image.replace(digest=digest, versions=stamp.versions)
 
 
-def inspect_stored(image: Image, install: Path) -> Image:
-    """Return the image with the versions of its Python and packages, read by starting it once for each image id.
-
-    The container uses the host's network like the ranks, because creating a network takes Docker almost as long as
-    starting the container. Raises `UsageError` if the image has no python3.
-    """
-    from ..images.tool import Command, python_versions
-
-    found = None if image.versions else stored(image.reference)
-    if found is None:
-        return image
-    stamp = _stamp(found.id, image.reference, install)
-    name = stamp.reference if image.reference == found.id else image.reference
-    start = (
-        "docker",
-        "run",
-        "--rm",
-        "--pull",
-        "never",
-        "--network",
-        "host",
-        "--entrypoint",
-        "",
-        found.id,
-    )
-    versions = python_versions(Command(argv=start), name) or {}
-    write_stamp(stamp.replace(versions=versions), install)
-    known: Image = image.replace(versions=versions)
-    return known
-
-
-def _fetch(
-    reference: Reference, request: ImageRequest, install: Path, progress: Progress, offline: bool
-) -> Stored:
-    """Pull the image under a lock, so that only one process pulls it."""
-    from ...locks import held
-
-    name = reference.docker
-    require_importable(name, "docker")
-    if offline:
-        raise InfraError(
-            f"Docker does not have {name} and --offline disables the pull: run `llmbx image prepare` on a machine with "
-            f"network access, or import a bundle with `llmbx image import BUNDLE`"
-        )
-    lease = install / "images" / f".docker-{file_name(name, '')}.lease"
-    with disk_errors(str(lease)):
-        lease.parent.mkdir(parents=True, exist_ok=True)
-        with held(lease, f"it pulls {name}", progress):
-            return stored(name) or _pull(reference, request, install, progress)
-
-
-def _pull(reference: Reference, request: ImageRequest, install: Path, progress: Progress) -> Stored:
-    """Look up the digest in the registry, check it, and have the daemon pull exactly that digest."""
-
-    from ..images.registry import look_up_pinned
-    from ..images.transient import retry
-
-    bounds, name = settings_of(request, ContainerSettings), reference.docker
-    title, deadline = f"image {name}", time.monotonic() + bounds.image_timeout_s
-    pinned = None if request.accept_change else request.digest
-    remote = retry(
-        lambda: look_up_pinned(reference, pinned, bounds), title, bounds, deadline, progress
-    )
-    _check_digest(request, install, name, remote.digest)
-    much = f" ({format_bytes(remote.layer_bytes)} to download)" if remote.layer_bytes else ""
-    _require_space(remote.layer_bytes, title)
-    progress(f"{title}: pulling{much} with docker")
-    retry(
-        lambda: pull(reference, remote.digest, deadline - time.monotonic(), progress),
-        title,
-        bounds,
-        deadline,
-        progress,
-    )
-    found = stored(name)
-    if found is None or _digest(found, reference) != remote.digest:
-        raise InfraError(f"{title}: Docker pulled a different image than {remote.digest}")
-    progress(f"{title}: ready, {remote.digest}")
-    return found
-
-
-def _require_space(layer_bytes: int | None, title: str) -> None:
-    """Raise `InfraError` if the disk of a local daemon has too little space for `layer_bytes` of compressed layers."""
-    from ..images.disk import needed_bytes, require_space
-    from .docker_store import data_root
-
-    if layer_bytes is not None and daemon_host().startswith("unix://") and (root := data_root()):
-        require_space(root, needed_bytes(layer_bytes, packed_again=False), title)
-
-
-def _from_archive(
-    image: Image, request: ImageRequest, source: Path, install: Path, progress: Progress
-) -> Image:
-    """Return the image of a Docker archive; load the archive unless the daemon has the image already."""
-    from ..images.verify import require_intact, sha256_file
-
+def load_archive(need: StoredImage, source: Path) -> Image:
+    """Return the image of a Docker archive; load it unless the daemon has the image already."""
     if not source.is_file():
         raise UsageError(f"image file {source} does not exist")
+    install, accept = need.install, need.request.accept_change
     stamp = current_stamp(source, install)
     if stamp is None or stamp.digest is None or stored(stamp.digest) is None:
         require_intact(source)
-        progress(f"image {source.name}: loading it into Docker")
-        sha256 = sha256_file(source, progress)
-        check_locked(install, str(source), "file", sha256, request.accept_change, key=source.name)
-        loaded = Stamp(path=str(source), reference=str(source), digest=load(source), sha256=sha256)
-        stamp = with_identity(loaded, source)
+        need.progress(f"image {source.name}: loading it into Docker")
+        sha256 = sha256_file(source, need.progress)
+        lockfile.check_file(install, str(source), source.name, sha256, accept)
+        identity = load(source)
+        stamp = Stamp(path=str(source), reference=str(source), digest=identity, sha256=sha256)
+        stamp = stamp.of(source)
         write_stamp(stamp, install)
-    check_locked(install, str(source), "file", stamp.sha256, request.accept_change, key=source.name)
+    lockfile.check_file(install, str(source), source.name, stamp.sha256, accept)
+    lockfile.remember(install, str(source), None, {source.name: stamp.sha256 or ""})
     name = stamp.digest or ""
-    remember(install, str(source), None, {source.name: stamp.sha256 or ""})
-    seen = _stamp(name, str(source), install)
-    known: Image = image.replace(reference=name, digest=stamp.sha256, versions=seen.versions)
-    return known
+    versions = _stamp(name, str(source), install).versions
+    return need.image.replace(reference=name, digest=stamp.sha256, versions=versions)
 
 
-def _check_digest(request: ImageRequest, install: Path, name: str, digest: str) -> None:
-    if request.digest and digest != request.digest and not request.accept_change:
+def inspect_stored(image: Image, install: Path) -> Image:
+    """Return the image with the versions inside, read by starting it once for each image id.
+
+    The container uses the host's network like the ranks, because creating a network takes Docker
+    almost as long as starting the container. Raises `UsageError` if the image has no python3.
+    """
+    present = None if image.versions else stored(image.reference)
+    if present is None:
+        return image
+    stamp = _stamp(present.id, image.reference, install)
+    name = stamp.reference if image.reference == present.id else image.reference
+    options = ("--rm", "--pull", "never", "--network", "host", "--entrypoint", "")
+    start = Command(argv=("docker", "run", *options, present.id))
+    versions = python_versions(start, name) or {}
+    write_stamp(stamp.replace(versions=versions), install)
+    return image.replace(versions=versions)
+
+
+def _fetch(need: StoredImage) -> Stored:
+    """Pull the image under a lock, so that only one process pulls it."""
+    require_importable(need.key, "docker")
+    if need.offline:
         raise InfraError(
-            f"image {name}: the recipe is pinned to {request.digest}, but it is {digest}; to use it anyway, pass "
-            f"--accept-image-change"
+            f"Docker does not have {need.key} and --offline disables the pull: run `llmbx image "
+            f"prepare` on a machine with network access, or import a bundle with `llmbx image "
+            f"import BUNDLE`"
         )
-    check_locked(install, name, "digest", digest, request.accept_change)
+    lease = need.install / "images" / f".docker-{file_name(need.key, '')}.lease"
+    with disk_errors(str(lease)), held(lease, f"it pulls {need.key}", need.progress):
+        return stored(need.key) or _pull(need)
 
 
-def _digest(found: Stored, reference: Reference) -> str | None:
-    """The registry digest of an image in the daemon. Docker omits the name of its default registry."""
+def _pull(need: StoredImage) -> Stored:
+    """Have the daemon pull exactly the digest that the registry has, after checking it."""
+    attempts = need.attempts()
+    remote = need.look_up(attempts)
+    is_local = daemon_host().startswith("unix://")
+    if remote.layer_bytes is not None and is_local and (root := data_root()):
+        need.require_space(root, remote, packed_again=False)
+    need.progress(f"{need.title}: pulling{download(remote)} with docker")
+
+    def attempt() -> None:
+        left_s = attempts.deadline - time.monotonic()
+        pull(need.reference, remote.digest, left_s, need.progress)
+
+    attempts.retry(attempt)
+    present = stored(need.key)
+    if present is None or _digest(present, need.reference) != remote.digest:
+        raise InfraError(f"{need.title}: Docker pulled a different image than {remote.digest}")
+    need.progress(f"{need.title}: ready, {remote.digest}")
+    return present
+
+
+def _digest(image: Stored, reference: Reference) -> str | None:
+    """The registry digest of an image. Docker omits the name of its default registry."""
     names = [f"{reference.registry}/{reference.repository}"]
     if reference.registry == "docker.io":
         names += [reference.repository, reference.repository.removeprefix("library/")]
-    return next((found.digests[name] for name in names if name in found.digests), None)
+    return next((image.digests[name] for name in names if name in image.digests), None)
 
 
-def _locked_digest(found: Stored, name: str, install: Path) -> str | None:
-    """The registry digest, from `images.lock`, of an image that was loaded from an archive, found by its id."""
-    entry = read_lock(install).images.get(name)
-    return entry.digest if entry and entry.files.get(STORE) == found.id else None
+def _locked_digest(image: Stored, need: StoredImage) -> str | None:
+    """The locked digest of an image that was loaded from an archive, recognized by its id."""
+    entry = lockfile.read_lock(need.install).images.get(need.key)
+    return entry.digest if entry and entry.files.get(lockfile.STORE) == image.id else None
 
 
 def _stamp(identity: str, name: str, install: Path) -> Stamp:
-    """The stamp of the Docker image with id `identity`; created if missing, so that `llmbx image list` shows it."""
+    """The stamp of a Docker image; created if missing, so that `llmbx image list` shows it."""
     key = f"docker/{identity}"
-    known = read_stamp(key, install)
-    if known is None:
-        known = Stamp(path=key, reference=name, tool="docker")
-        write_stamp(known, install)
-    return known
+    stamp = read_stamp(key, install)
+    if stamp is None:
+        stamp = Stamp(path=key, reference=name, tool="docker")
+        write_stamp(stamp, install)
+    return stamp

@@ -14,18 +14,21 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmbx.api import InfraError, Value, format_bytes
+from llmbx.api import InfraError, Progress, Value, format_bytes
+
+from ..images.tool import explain
+from ..images.transient import TransientError
+from ..naming import Reference
+from ..settings import TIMEOUT
 
 if TYPE_CHECKING:
     import docker
 
-    from llmbx.api import Progress
-
-    from ..naming import Reference
-
 SOCKET = "unix:///var/run/docker.sock"
 _REPORT_S = 5.0
 _STORE = Path("/var/lib/docker/image")
+_SLOW_S = 3600
+"""Time limit of saving and loading an image."""
 
 
 class Stored(Value, frozen=True):
@@ -52,81 +55,72 @@ def refusal(path: str) -> OSError | None:
 
 
 def stored(name: str) -> Stored | None:
-    """The image `name` (reference or id) in the daemon, or None. Raises `InfraError` if the daemon does not respond."""
-    with _explained(f"the Docker daemon at {daemon_host()}"):
+    """The image `name` (reference or id) in the daemon, or None. Raises `InfraError`."""
+    with _daemon_errors():
         import docker.errors
 
         try:
-            found = _client(daemon_host()).images.get(name).attrs
+            facts = _client(daemon_host()).images.get(name).attrs
         except docker.errors.ImageNotFound:
             return None
-    digests = dict(entry.split("@", 1) for entry in found.get("RepoDigests") or () if "@" in entry)
-    return Stored(id=found["Id"], digests=digests)
+    digests = [entry.split("@", 1) for entry in facts.get("RepoDigests") or () if "@" in entry]
+    return Stored(id=facts["Id"], digests=dict(digests))
 
 
 def data_root() -> Path | None:
     """The daemon's data folder, or None if it is not visible on this machine."""
-    with _explained(f"the Docker daemon at {daemon_host()}"):
-        root = Path(str(_client(daemon_host()).info().get("DockerRootDir") or "/nowhere"))
+    with _daemon_errors():
+        facts = _client(daemon_host()).info()
+    root = Path(str(facts.get("DockerRootDir") or "/nowhere"))
     return root if root.is_dir() else None
 
 
 def pull(reference: Reference, digest: str, timeout_s: float, progress: Progress) -> None:
     """Have the daemon pull exactly `digest`, and tag it as `reference`.
 
-    Raises `TransientError` for failures worth a retry, `InfraError` for others and after `timeout_s` seconds.
+    Raises `TransientError` for failures worth a retry, `InfraError` for others and after
+    `timeout_s` seconds.
     """
     import docker.errors
     import requests
     import urllib3.exceptions
 
-    from ..images.tool import explain
-    from ..images.transient import TransientError
-    from ..settings import TIMEOUT
-
     deadline = time.monotonic() + timeout_s
-    limit = f"docker pull: timed out after {timeout_s:.0f} s; set {TIMEOUT} to allow more time"
+    advice = f"set {TIMEOUT} to allow more time"
+    late = InfraError(f"docker pull: timed out after {timeout_s:.0f} s; {advice}")
+    repository = f"{reference.registry}/{reference.repository}"
+    shown = PullProgress(progress)
     try:
-        _pull(reference, digest, deadline, limit, PullProgress(progress))
+        client = _connect(timeout_s)
+        for message in client.api.pull(repository, tag=digest, stream=True, decode=True):
+            if "error" in message:
+                raise explain("docker pull", [str(message["error"])], _STORE)
+            if time.monotonic() > deadline:
+                raise late
+            shown.feed(message)
+        client.images.get(f"{repository}@{digest}").tag(repository, reference.tag)
     except (requests.Timeout, requests.ConnectionError, urllib3.exceptions.HTTPError) as error:
         if time.monotonic() >= deadline - 1:
-            raise InfraError(limit) from error
+            raise late from error
         raise TransientError(f"lost the connection to the Docker daemon: {error}") from error
     except docker.errors.DockerException as error:
         raise explain("docker pull", [str(error)], _STORE) from error
 
 
-def _pull(
-    reference: Reference, digest: str, deadline: float, limit: str, pull_progress: PullProgress
-) -> None:
-    from ..images.tool import explain
-
-    repository = f"{reference.registry}/{reference.repository}"
-    client = _connect(deadline - time.monotonic())
-    for message in client.api.pull(repository, tag=digest, stream=True, decode=True):
-        if "error" in message:
-            raise explain("docker pull", [str(message["error"])], _STORE)
-        if time.monotonic() > deadline:
-            raise InfraError(limit)
-        pull_progress.feed(message)
-    client.images.get(f"{repository}@{digest}").tag(repository, reference.tag)
-
-
 def save(name: str, archive: Path) -> None:
-    """Save the image `name` with its tag as a Docker archive. Raises `InfraError` if Docker fails."""
-    with _explained(f"docker save {name}"), archive.open("wb") as file:
-        for chunk in _connect(3600).images.get(name).save(named=name):
+    """Save the image `name` with its tag as a Docker archive. Raises `InfraError`."""
+    with _errors(f"docker save {name}"), archive.open("wb") as file:
+        for chunk in _connect(_SLOW_S).images.get(name).save(named=name):
             file.write(chunk)
 
 
 def load(archive: Path) -> str:
-    """Load a Docker archive and return the image's id. Raises `InfraError` unless it contains exactly one image."""
-    with _explained(f"docker load {archive}"), archive.open("rb") as content:
-        images = _connect(3600).images.load(content)
+    """Load a Docker archive and return the image's id. Raises `InfraError` unless it has one."""
+    with _errors(f"docker load {archive}"), archive.open("rb") as content:
+        images = _connect(_SLOW_S).images.load(content)
     if len(images) != 1:
-        raise InfraError(
-            f"{archive} contains {len(images)} images: expected an archive with one image"
-        )
+        count = f"{len(images)} images: expected an archive with one image"
+        raise InfraError(f"{archive} contains {count}")
     return str(images[0].id)
 
 
@@ -140,17 +134,15 @@ class PullProgress:
 
     def feed(self, message: dict[str, Any]) -> None:
         """Process one message of the daemon's pull stream."""
-
         detail = message.get("progressDetail") or {}
         if message.get("status") == "Downloading" and "current" in detail:
-            self._layers[message["id"]] = (
-                detail["current"],
-                detail.get("total") or detail["current"],
-            )
-        if time.monotonic() - self._reported_at >= _REPORT_S and self._layers:
+            current = detail["current"]
+            self._layers[message["id"]] = (current, detail.get("total") or current)
+        if self._layers and time.monotonic() - self._reported_at >= _REPORT_S:
             self._reported_at = time.monotonic()
-            current, total = (sum(pair[i] for pair in self._layers.values()) for i in (0, 1))
-            self._progress(f"docker pull: {format_bytes(current)} of {format_bytes(total)}")
+            done = sum(current for current, _ in self._layers.values())
+            total = sum(total for _, total in self._layers.values())
+            self._progress(f"docker pull: {format_bytes(done)} of {format_bytes(total)}")
 
 
 def _connect(timeout_s: float) -> docker.DockerClient:
@@ -165,32 +157,37 @@ def _client(host: str) -> docker.DockerClient:
     return _connect(60)
 
 
+def _daemon_errors() -> contextlib.AbstractContextManager[None]:
+    return _errors(f"the Docker daemon at {daemon_host()}")
+
+
 @contextlib.contextmanager
-def _explained(title: str) -> Iterator[None]:
-    """Turn errors of the SDK and its HTTP library into an `InfraError` with one line. It raises `ValueError` if
-    DOCKER_HOST is not an address.
+def _errors(title: str) -> Iterator[None]:
+    """Turn errors of the SDK and its HTTP library into an `InfraError` with one line.
+
+    The SDK raises `ValueError` if DOCKER_HOST is not an address.
     """
     import docker.errors
     import requests
     import urllib3.exceptions
 
-    try:
-        yield
-    except docker.errors.APIError as error:
-        raise InfraError(
-            f"{title} returned {error.status_code}: {_line(error.explanation or error)}"
-        ) from error
-    except (
+    failures = (
         docker.errors.DockerException,
         requests.RequestException,
         urllib3.exceptions.HTTPError,
         ValueError,
-    ) as error:
+    )
+    try:
+        yield
+    except docker.errors.APIError as error:
+        reason = _line(error.explanation or error)
+        raise InfraError(f"{title} returned {error.status_code}: {reason}") from error
+    except failures as error:
         raise InfraError(f"{title}: {_reason(error)}") from error
 
 
 def _reason(error: BaseException) -> str:
-    """The reason of the operating system, which the SDK nests in its own errors; else the innermost error's message."""
+    """The reason of the operating system, which the SDK nests; else the innermost message."""
     inner = error.__cause__ or error.__context__
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

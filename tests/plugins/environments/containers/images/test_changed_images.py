@@ -10,7 +10,7 @@ import pytest
 
 from llmbx.errors import InfraError
 from llmbx.model import Image, ImageRequest
-from llmbx_environments.containers.images.engine import FileRequest, ensure_file
+from llmbx_environments.containers.images.files import NeededFile, ensure_file
 from llmbx_environments.containers.images.lockfile import read_lock, remember
 from llmbx_environments.containers.images.tool import Command, FileTool
 from llmbx_environments.containers.naming import Reference
@@ -25,22 +25,24 @@ EARLIER = "sha256:" + "e" * 64
 SQUASHFS = "hsqs" + "\\0" * 24 + "\\4\\0\\0\\0"
 """The start of an empty squashfs file, for `printf`."""
 
-MakeFile = Callable[..., FileRequest]
+MakeFile = Callable[..., NeededFile]
 
 
-class Tool:
+class Tool(FileTool):
     """A container tool that writes the file of any image; `imported` are the references that it was asked for."""
+
+    name, suffix = "builder", ".sqsh"
 
     def __init__(self) -> None:
         self.imported: list[Reference] = []
 
-    def importing(self, reference: Reference, output: Path, scratch: Path, plain_http: bool) -> Command:
+    def import_command(self, reference: Reference, output: Path, scratch: Path, plain_http: bool) -> Command:
         self.imported.append(reference)
         file = shlex.quote(str(output))
         script = f"printf '{SQUASHFS}' > {file} && head -c 4096 /dev/zero >> {file}"
         return Command(argv=("/bin/sh", "-c", script))
 
-    def starting(self, file: Path) -> Command:
+    def start_command(self, file: Path) -> Command:
         raise AssertionError("no image is started here")
 
 
@@ -59,11 +61,10 @@ def image_file(registry: Registry, tool: Tool, install: Path) -> MakeFile:
     """`image_file(**request)`: the image `team/app:1` of the registry, as a file that `tool` imports."""
     registry.login = False
 
-    def make(**members: object) -> FileRequest:
+    def make(**members: object) -> NeededFile:
         request = ImageRequest(reference=f"{registry.name}/team/app:1").replace(**members)
         image = PyxisRuntime().plan(request, install)
-        program = FileTool("builder", ".sqsh", tool.importing, tool.starting)
-        return FileRequest(image, request, install, program, lambda line: None)
+        return NeededFile(image=image, request=request, install=install, tool=tool, progress=lambda line: None)
 
     return make
 
@@ -153,10 +154,13 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
     return stand_in
 
 
-def pulled(file: FileRequest) -> Image:
+def pulled(file: NeededFile) -> Image:
     """The same image with the runtime `docker`."""
     image = DockerRuntime().plan(file.request, file.install)
-    return docker_images.ensure_stored(image, file.request, file.install, lambda line: None)
+    need = docker_images.StoredImage(
+        image=image, request=file.request, install=file.install, progress=lambda line: None
+    )
+    return docker_images.ensure_stored(need)
 
 
 def test_docker_pulls_the_digest_of_the_registry_and_it_is_locked(

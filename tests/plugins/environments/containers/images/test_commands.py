@@ -10,8 +10,8 @@ import pytest
 from llmbx_environments.containers.images.on_node import NodeImport, import_command
 from llmbx_environments.containers.images.tool import Command
 from llmbx_environments.containers.naming import parse_reference
-from llmbx_environments.containers.runtimes.apptainer import ApptainerRuntime
-from llmbx_environments.containers.runtimes.enroot import file_tool
+from llmbx_environments.containers.runtimes.apptainer_tool import Apptainer
+from llmbx_environments.containers.runtimes.enroot import Enroot
 from llmbx_environments.containers.settings import ContainerSettings
 from llmbx_slurm.launcher import SlurmLauncher
 
@@ -31,22 +31,22 @@ def test_the_commands_that_import(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     lines = []
-    for tool in (file_tool(), ApptainerRuntime("apptainer").file_tool()):
+    for tool in (Enroot(), Apptainer("apptainer")):
         scratch = Path("/images/.x.partial")
         for reference in REFERENCES:
             digested = parse_reference(reference).replace(digest=SHA)
             plain = ContainerSettings().plain_http(digested.registry)
-            lines.append(text_of(tool.importing(digested, scratch / f"image{tool.suffix}", scratch, plain)))
-        if tool.converting:
-            lines.append(text_of(tool.converting(Path("/my/app.tar"), scratch / f"image{tool.suffix}", scratch)))
-        lines.append(text_of(tool.starting(Path(f"/images/x{tool.suffix}"))))
+            lines.append(text_of(tool.import_command(digested, scratch / f"image{tool.suffix}", scratch, plain)))
+        if isinstance(tool, Apptainer):
+            lines.append(text_of(tool.convert_command(Path("/my/app.tar"), scratch / f"image{tool.suffix}", scratch)))
+        lines.append(text_of(tool.start_command(Path(f"/images/x{tool.suffix}"))))
     golden("import-commands.txt", "".join(lines))
 
 
 def test_a_users_own_folders_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APPTAINER_TMPDIR", "/fast")
-    tool = ApptainerRuntime("apptainer").file_tool()
-    command = tool.importing(parse_reference("a.b/c:1"), Path("/o"), Path("/s"), False)
+    tool = Apptainer("apptainer")
+    command = tool.import_command(parse_reference("a.b/c:1"), Path("/o"), Path("/s"), False)
     assert "APPTAINER_TMPDIR" not in command.env and command.env["APPTAINER_CACHEDIR"] == "/s/cache"
 
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from llmbx.errors import InfraError, UsageError
 from llmbx.model import ImageRequest
-from llmbx_environments.containers.images import disk, stamps, verify
-from llmbx_environments.containers.images.lockfile import STORE, check_locked, lock_path, read_lock, remember
+from llmbx_environments.containers.images import stamps, verify
+from llmbx_environments.containers.images.lockfile import STORE, check_digest, lock_path, read_lock, remember
 from llmbx_environments.containers.runtimes.pyxis import PyxisRuntime
+from llmbx_environments.space import require_space
 
 ONE, TWO = (f"sha256:{digit * 64}" for digit in "12")
 
@@ -108,7 +109,7 @@ def test_a_stamp_fits_only_its_own_file(tmp_path: Path) -> None:
     file = tmp_path / "images" / "a.sif"
     file.parent.mkdir()
     file.write_bytes(b"1234")
-    stamp = stamps.with_identity(stamps.Stamp(path=str(file), reference="a", sha256=ONE), file)
+    stamp = stamps.Stamp(path=str(file), reference="a", sha256=ONE).of(file)
     stamps.write_stamp(stamp, tmp_path)
     assert stamps.current_stamp(file, tmp_path) == stamp
     other = tmp_path / "copy"
@@ -120,11 +121,11 @@ def test_a_stamp_fits_only_its_own_file(tmp_path: Path) -> None:
 
 def test_the_lock_keeps_the_first_digest_until_a_change_is_accepted(tmp_path: Path) -> None:
     remember(tmp_path, "r/a:1", ONE, {"a.sif": TWO})
-    check_locked(tmp_path, "r/a:1", "digest", ONE, accept=False)
+    check_digest(tmp_path, "r/a:1", ONE, accept=False)
     with pytest.raises(InfraError) as stopped:
-        check_locked(tmp_path, "r/a:1", "digest", TWO, accept=False)
+        check_digest(tmp_path, "r/a:1", TWO, accept=False)
     assert ONE in str(stopped.value) and TWO in str(stopped.value) and "--accept-image-change" in str(stopped.value)
-    check_locked(tmp_path, "r/a:1", "digest", TWO, accept=True)
+    check_digest(tmp_path, "r/a:1", TWO, accept=True)
     remember(tmp_path, "r/a:1", ONE, {STORE: ONE})
     assert read_lock(tmp_path).images["r/a:1"].files == {"a.sif": TWO, STORE: ONE}
     remember(tmp_path, "r/a:1", TWO, {"b.sif": ONE})
@@ -142,6 +143,7 @@ def test_a_lock_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_room_is_demanded_before_an_import(tmp_path: Path) -> None:
-    disk.require_space(tmp_path / "not" / "there" / "yet", 1, "image x")
+    need = "image x: the import needs about 1000.0 TB"
+    require_space(tmp_path / "not" / "there" / "yet", 1, need)
     with pytest.raises(InfraError, match=r"image x: the import needs about 1000\.0 TB in .* are free"):
-        disk.require_space(tmp_path, 10**15, "image x")
+        require_space(tmp_path, 10**15, need)

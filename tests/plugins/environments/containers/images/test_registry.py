@@ -16,7 +16,7 @@ import pytest
 from llmbx.config.plugin_settings import join
 from llmbx.errors import InfraError, UsageError
 from llmbx_environments.containers.images.registry import RemoteImage, look_up, look_up_pinned
-from llmbx_environments.containers.images.transient import TransientError, is_transient, retry
+from llmbx_environments.containers.images.transient import Attempts, TransientError, is_transient
 from llmbx_environments.containers.naming import parse_reference
 from llmbx_environments.containers.settings import ContainerSettings
 
@@ -122,7 +122,7 @@ def test_a_passing_failure_is_tried_again_with_growing_pauses() -> None:
             raise TransientError("connection reset")
         return "done"
 
-    assert retry(flaky, "image x", QUICK, time.monotonic() + 60, said.append) == "done"
+    assert Attempts("image x", QUICK, said.append).retry(flaky) == "done"
     pauses = [after - before for before, after in itertools.pairwise(tried)]
     assert pauses[0] >= 0.01 and pauses[1] >= 0.02 and pauses[2] >= 0.04
     assert said[0] == "image x: connection reset; retrying in 0.01 s (attempt 2 of 4)"
@@ -136,10 +136,11 @@ def test_a_lasting_failure_is_not_tried_again_and_no_pause_passes_the_deadline()
         raise error
 
     with pytest.raises(InfraError, match=r"^no such thing$"):
-        retry(lambda: fail(InfraError("no such thing")), "x", QUICK, time.monotonic() + 60, print)
+        Attempts("x", QUICK, print).retry(lambda: fail(InfraError("no such thing")))
     assert len(calls) == 1
     with pytest.raises(InfraError, match=r"busy \(after 1 attempt\)"):
-        retry(lambda: fail(TransientError("busy", after_s=30)), "x", QUICK, time.monotonic() + 5, print)
+        brief = Attempts("x", QUICK.replace(image_timeout_s=5.0), print)
+        brief.retry(lambda: fail(TransientError("busy", after_s=30)))
     assert len(calls) == 2
 
 

@@ -15,11 +15,11 @@ import pytest
 
 from llmbx.errors import InfraError, LlmbxError, UsageError
 from llmbx_environments import archives
-from llmbx_environments.containers.images import unpack
-from llmbx_environments.containers.images.bundle import MANIFEST
-from llmbx_environments.containers.images.unpack import import_bundle
+from llmbx_environments.bundle import staging
+from llmbx_environments.bundle.manifest import NAME
+from llmbx_environments.bundle.unpack import import_bundle
 
-from .....integration.environments.toy import make_wheel
+from ....integration.environments.toy import make_wheel
 
 HUB = ".cache/huggingface/hub"
 Edit = Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]
@@ -38,7 +38,7 @@ def pack(bundle: Path, files: dict[str, bytes], edit: Edit = lambda members: Non
     listed = [facts(path, content) for path, content in files.items()]
     listed[-1] |= changed
     members = []
-    for name, content in {MANIFEST: json.dumps({"members": listed}).encode(), **files}.items():
+    for name, content in {NAME: json.dumps({"members": listed}).encode(), **files}.items():
         info = tarfile.TarInfo(name)
         info.size = len(content)
         members.append((info, content))
@@ -131,7 +131,7 @@ def test_a_compressed_bundle_is_refused_without_unpacking_it(tmp_path: Path) -> 
 
 def test_a_manifest_beyond_reason_is_not_read(tmp_path: Path) -> None:
     """The file is sparse on disk: its manifest declares 16 GiB, and has them."""
-    info = tarfile.TarInfo(MANIFEST)
+    info = tarfile.TarInfo(NAME)
     info.size = 1 << 34
     bundle = tmp_path / "bomb.bundle"
     with bundle.open("wb") as file:
@@ -169,14 +169,14 @@ def test_a_move_that_fails_puts_everything_back(tmp_path: Path, monkeypatch: pyt
     (other / HUB / "a").write_text("before")
     before = files_in(other)
     pack(tmp_path / "good.bundle", {f"{HUB}/a": b"after", f"{HUB}/new/b": b"b", f"{HUB}/c": b"c"})
-    real = unpack._place
+    real = staging.bring
 
-    def place(temporary: Path, target: Path) -> None:
-        if target.name == "c":
+    def bring(path: Path, target: Path) -> None:
+        if ".c.partial" in target.name:
             raise OSError(28, "No space left on device")
-        real(temporary, target)
+        real(path, target)
 
-    monkeypatch.setattr(unpack, "_place", place)
+    monkeypatch.setattr(staging, "bring", bring)
     with pytest.raises(InfraError, match="the disk is full"):
         import_bundle(tmp_path / "good.bundle", other, False, quiet)
     assert (other / HUB / "a").read_text() == "before" and files_in(other) == before

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from llmbx_environments.containers.runtimes import apptainer_client
+from llmbx_environments.containers.runtimes.apptainer_tool import Apptainer, version
 
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """The name of a program that runs the shell script in $SCRIPT; there is no program named singularity."""
-    apptainer_client.version.cache_clear()
+    version.cache_clear()
     program = tmp_path / "apptainer"
     program.write_text('#!/bin/sh\neval "$SCRIPT"\n')
     program.chmod(0o755)
@@ -21,7 +21,7 @@ def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("script", "version"),
+    ("script", "expected"),
     [
         ("echo apptainer version 1.4.5", "1.4.5"),
         ("echo singularity-ce version 4.1.0-jammy", "4.1.0-jammy"),
@@ -30,10 +30,10 @@ def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
         (":", None),
     ],
 )
-def test_the_version(script: str, version: str | None, tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version(script: str, expected: str | None, tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCRIPT", script)
-    assert apptainer_client.version(tool) == version
-    assert apptainer_client.version("no-such-tool") is None
+    assert version(tool) == expected
+    assert version("no-such-tool") is None
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_the_labels(
     script: str, labels: dict[str, str], tool: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SCRIPT", script)
-    assert apptainer_client.labels(tool, Path("x.sif")) == labels
+    assert Apptainer(tool).labels(Path("x.sif")) == labels
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_build_is_run_by_the_caller(tool: str, tmp_path: Path) -> None:
     ran: list[tuple[str, ...]] = []
-    apptainer_client.build(tool, Path("a.def"), tmp_path / "a.sif", ("--no-https",), ran.append)
+    Apptainer(tool).build(Path("a.def"), tmp_path / "a.sif", ("--no-https",), ran.append)
     assert ran == [(tool, "build", "--no-https", str(tmp_path / "a.sif"), "a.def")]

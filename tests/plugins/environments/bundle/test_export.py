@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx_environments.containers.images.bundle import MANIFEST, export
-from llmbx_environments.containers.images.unpack import import_bundle
+from llmbx_environments.bundle.export import export
+from llmbx_environments.bundle.manifest import NAME
+from llmbx_environments.bundle.unpack import import_bundle
 
-from .....integration.environments.toy import make_wheel
+from ....integration.environments.toy import make_wheel
 
 HUB = ".cache/huggingface/hub"
 BLOB, SNAPSHOT = f"{HUB}/models--a--b/blobs/1f", f"{HUB}/models--a--b/snapshots/9/tokenizer.json"
@@ -49,7 +50,7 @@ def pack(bundle: Path, members: dict[str, bytes]) -> None:
         for path, content in members.items()
     ]
     with tarfile.open(bundle, "w") as archive:
-        for name, content in {MANIFEST: json.dumps({"members": facts}).encode(), **members}.items():
+        for name, content in {NAME: json.dumps({"members": facts}).encode(), **members}.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
