@@ -1,4 +1,4 @@
-"""Lock environments: resolve requirements into pinned packages with digests, and check such a lock."""
+"""Lock environments: resolve requirements into pinned packages with digests, and check such a lock."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .lock import Builds
     from .resolution import Choice, Package
 
-CUDA = ("12", "13", "none")
 ENVIRONMENT = "environment"
 """Name of a lock that is printed."""
 
@@ -31,8 +30,9 @@ ENVIRONMENT = "environment"
 def command() -> None:
     """Lock the packages of an environment with their digests, and check a lock.
 
-    A lock is a TOML file in the format of the environments of workloads: `llmbx run` installs exactly its files, and
-    verifies each. Indexes, credentials and proxies are those of pip's settings and of the variables UV_*.
+    A lock is a TOML file in the format of the environments of workloads: `llmbx run` installs
+    exactly its files, and verifies each. Indexes, credentials and proxies are those of pip's
+    settings and of the variables UV_*.
     """
 
 
@@ -46,9 +46,13 @@ def command() -> None:
     help="Python version of the environment.",
 )
 @click.option(
-    "--platform", "platforms", default="linux-x86_64,linux-aarch64", show_default=True, metavar="A,B",
+    "--platform",
+    "platforms",
+    default="linux-x86_64,linux-aarch64",
+    show_default=True,
+    metavar="A,B",
     help="Platforms, separated by commas.",
-)  # fmt: skip
+)
 @click.option(
     "--glibc",
     default="2.28",
@@ -58,14 +62,18 @@ def command() -> None:
 )
 @click.option(
     "--cuda",
-    type=click.Choice(CUDA),
+    type=click.Choice(("12", "13", "none")),
     help="Require that all packages are for this CUDA. [default: any]",
 )
 @click.option(
-    "--build", "builds", multiple=True, metavar="NAME[=NEED,NEED]",
-    help="Package without a wheel: its source archive is locked, without its requirements; it is built during the "
-    "installation, which needs these programs (nvcc, c++) and headers (cudnn.h). May be repeated.",
-)  # fmt: skip
+    "--build",
+    "builds",
+    multiple=True,
+    metavar="NAME[=NEED,NEED]",
+    help="Package without a wheel: its source archive is locked, without its requirements; it is "
+    "built during the installation, which needs these programs (nvcc, c++) and headers (cudnn.h). "
+    "May be repeated.",
+)
 @click.option(
     "--build-env",
     "variables",
@@ -88,6 +96,7 @@ def command() -> None:
 )
 @click.option(
     "--constraint",
+    "constraints",
     multiple=True,
     metavar="SPEC",
     help="Restrict a version without requiring the package.",
@@ -112,46 +121,85 @@ def command() -> None:
     help="Python statement that must succeed in the environment.",
 )
 @click.option(
-    "-o", "--output", "target", type=OutputFormat(dir_okay=False), metavar="FILE",
+    "-o",
+    "--output",
+    "target",
+    type=OutputFormat(dir_okay=False),
+    metavar="FILE",
     help="File to write. [default: standard output]",
-)  # fmt: skip
+)
 def lock(
-    requirements: tuple[str, ...], python: str, platforms: str, glibc: str, cuda: str | None, builds: tuple[str, ...],
-    variables: tuple[str, ...], alone: tuple[str, ...], exclude: tuple[str, ...], constraint: tuple[str, ...],
-    indexes: tuple[str, ...], name: str | None, main: str | None, check: str, target: Path | None,
-) -> None:  # fmt: skip
+    requirements: tuple[str, ...],
+    python: str,
+    platforms: str,
+    glibc: str,
+    cuda: str | None,
+    builds: tuple[str, ...],
+    variables: tuple[str, ...],
+    alone: tuple[str, ...],
+    exclude: tuple[str, ...],
+    constraints: tuple[str, ...],
+    indexes: tuple[str, ...],
+    name: str | None,
+    main: str | None,
+    check: str,
+    target: Path | None,
+) -> None:
     """Resolve REQUIREMENTS and write a lock with the exact version and the digest of every file.
 
-    REQUIREMENTS are requirements files, package specifications, and locks (.toml). The versions of a lock are kept,
-    except for packages that are also given with a version. Nothing is installed or built. The same command and the
-    same index give the same file; without --output it is printed. Exits with 2 if the requirements cannot be fulfilled
-    on a platform, and with 4 if the package index cannot be reached.
+    REQUIREMENTS are requirements files, package specifications, and locks (.toml). The versions of
+    a lock are kept, except for packages that are also given with a version. Nothing is installed or
+    built. The same command and the same index give the same file; without --output it is printed.
+    Exits with 2 if the requirements cannot be fulfilled on a platform, and with 4 if the package
+    index cannot be reached.
 
     \b
     Examples:
       llmbx env lock requirements.txt -o toy.toml
       llmbx env lock 'jax[cuda13]' flax --cuda 13 -o jax-cu13.toml
       llmbx env lock torch==2.13.0 toy-kernels --build toy-kernels=nvcc,c++ --platform linux-x86_64 -o toy.toml
-    """
+    """  # noqa: E501
     from . import lock as locks
+    from .resolution import GLIBC, Choice
 
-    label, wanted = _name(name, target), _builds(builds, variables)
-    choice = _choice(requirements, python, glibc, wanted, indexes)
-    choice = choice.replace(alone=alone, exclude=exclude, constraints=constraint)
+    label = _name(name, target)
+    from_source = _builds(builds, variables)
+    if not re.fullmatch(r"3\.\d{1,2}", python):
+        raise UsageError(f"--python {python}: expected a version such as 3.12")
+    if glibc not in GLIBC:
+        raise UsageError(f"--glibc {glibc}: expected one of {', '.join(GLIBC)}")
+    if any("@" in index for index in indexes):
+        advice = "it must not have credentials: set them for uv"
+        raise UsageError(f"--index: the URL is written into the lock, so {advice}")
+    specifications, files = _sorted_out(requirements)
+    if from_source.needs:
+        specifications.append("setuptools")
+    choice = Choice(
+        requirements=tuple(specifications),
+        files=tuple(files),
+        python=python,
+        glibc=glibc,
+        build=tuple(from_source.needs),
+        alone=alone,
+        exclude=exclude,
+        constraints=constraints,
+        indexes=indexes,
+    )
     resolved = _resolve(label, choice, _platforms(platforms), cuda)
-    recorded = _main(main.split(",") if main else requirements)
-    made = locks.environment(label, python, resolved, wanted, check, recorded)
-    _write(target, made, locks.text(made, _comment(target)))
+    recorded = _names(main.split(",") if main else requirements)
+    environment = locks.environment(label, python, resolved, from_source, check, recorded)
+    _write(target, environment, locks.text(environment, _comment(target)))
 
 
 @command.command("check")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--offline", is_flag=True, help="Check the form only, and ask no package index.")
 def check(file: Path, offline: bool) -> None:
-    """Check a lock: exact versions, a digest of every file, platforms, and the digests in the package index.
+    """Check a lock: exact versions, a digest of every file, platforms, and the digests in the
+    package index.
 
-    Prints one line for each problem. Exits with 0 if there is none, 1 if there is one, 2 if FILE is not a lock, and 4
-    if the package index cannot be reached: the digests are not compared then.
+    Prints one line for each problem. Exits with 0 if there is none, 1 if there is one, 2 if FILE is
+    not a lock, and 4 if the package index cannot be reached: the digests are not compared then.
 
     \b
     Examples:
@@ -170,99 +218,45 @@ def check(file: Path, offline: bool) -> None:
         click.echo(f"{file}: {problem}")
     if problems or environment is None:
         sys.exit(1)
+    counts = f"{_count(environment)} packages, {len(environment.files)} files"
+    targets = f"Python {', '.join(environment.pythons)}, {', '.join(environment.platforms)}"
     digests = "digests not compared with an index" if offline else "digests as in the index"
-    click.echo(
-        f"{file}: ok: {_packages(environment)} packages, {len(environment.files)} files, "
-        f"Python {', '.join(environment.pythons)}, {', '.join(environment.platforms)}; {digests}"
-    )
+    click.echo(f"{file}: ok: {counts}, {targets}; {digests}")
 
 
-def _resolve(
-    label: str, choice: Choice, platforms: Iterable[str], cuda: str | None
-) -> dict[str, Sequence[Package]]:
-    """The packages of every platform, for the required version of CUDA. Says what only some platforms have."""
-    from . import cuda as versions
-    from . import lock as locks
-    from .resolution import find_resolver, resolve
-
-    number = int(cuda) if cuda and cuda != "none" else None
-    if cuda:
-        choice = choice.replace(constraints=(*choice.constraints, *versions.constraints(number)))
-    uv = find_resolver(os.environ)
-    resolved: dict[str, Sequence[Package]] = {}
-    for platform in platforms:
-        click.echo(f"{label}: resolving for {platform} and Python {choice.python}", err=True)
-        resolved[platform] = resolve(uv, choice, platform)
-    if cuda:
-        locks.require_cuda(resolved, number)
-    for line in locks.differences(resolved):
-        click.echo(f"{label}: {line}", err=True)
-    return resolved
+def _sorted_out(requirements: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Package specifications, with the packages of locks, and requirements files."""
+    locks = [text for text in requirements if text.endswith(".toml")]
+    files = [text for text in requirements if text not in locks and _is_file(text)]
+    for file in files:
+        if not Path(file).is_file():
+            raise UsageError(f"{file}: there is no such requirements file")
+    specifications = [text for text in requirements if text not in (*files, *locks)]
+    versioned = _names(text for text in specifications if re.search(r"[=<>~!@]", text))
+    kept = [pin for text in locks for pin in _pins(Path(text), versioned)]
+    return [*specifications, *kept], files
 
 
-def _write(target: Path | None, made: Environment, text: str) -> None:
-    """Write the lock to its file, or print it. Nothing is written if it could not be read again."""
-    from llmbx.api import write_atomic
-
-    _require_readable(text)
-    if target is None:
-        click.echo(text, nl=False)
-        return
-    write_atomic(target, text)
-    click.echo(
-        f"{target}  {_packages(made)} packages, {len(made.files)} files with digests", err=True
-    )
-
-
-def _packages(environment: Environment) -> int:
-    """The number of packages of all platforms."""
-    return len(
-        {pin for step in (*environment.steps, *environment.platforms.values()) for pin in step}
-    )
-
-
-def _choice(
-    requirements: tuple[str, ...], python: str, glibc: str, builds: Builds, indexes: tuple[str, ...]
-) -> Choice:
-    """What is resolved. Raises `UsageError` for versions and indexes that cannot be used."""
-    from .resolution import GLIBC, Choice
-
-    if not re.fullmatch(r"3\.\d{1,2}", python):
-        raise UsageError(f"--python {python}: expected a version such as 3.12")
-    if glibc not in GLIBC:
-        raise UsageError(f"--glibc {glibc}: expected one of {', '.join(GLIBC)}")
-    if any("@" in index for index in indexes):
-        raise UsageError(
-            "--index: the URL is written into the lock, so it must not have credentials: set them for uv"
-        )
-    locked = tuple(text for text in requirements if text.endswith(".toml"))
-    files = tuple(text for text in requirements if text not in locked and _is_file(text))
-    missing = next((text for text in files if not Path(text).is_file()), None)
-    if missing:
-        raise UsageError(f"{missing}: there is no such requirements file")
-    own = [text for text in requirements if text not in (*files, *locked)]
-    given = set(_main(text for text in own if re.search(r"[=<>~!@]", text)))
-    kept = [pin for text in locked for pin in _pins(Path(text), given)]
-    return Choice(
-        requirements=(*own, *kept, *(["setuptools"] if builds.needs else [])), files=files, python=python, glibc=glibc,
-        build=tuple(builds.needs), indexes=indexes,
-    )  # fmt: skip
-
-
-def _pins(path: Path, given: Container[str]) -> list[str]:
-    """The exact requirements that a lock has for all platforms, without the packages that are `given` otherwise."""
+def _pins(path: Path, replaced: Sequence[str]) -> list[str]:
+    """The exact requirements that a lock has for all platforms, without `replaced` packages."""
     from llmbx.api import read_environment, split_pin
 
     pins = [pin for step in read_environment(path).steps for pin in step]
-    return [pin for pin in pins if split_pin(pin)[0] not in given]
+    return [pin for pin in pins if split_pin(pin)[0] not in replaced]
 
 
 def _is_file(text: str) -> bool:
-    return (
-        Path(text).is_file()
-        or text.endswith((".txt", ".in", ".toml"))
-        or text.startswith((".", "/"))
-    )
+    is_path = text.startswith((".", "/")) or text.endswith((".txt", ".in", ".toml"))
+    return is_path or Path(text).is_file()
+
+
+def _names(requirements: Iterable[str]) -> list[str]:
+    """The normalized names of the required packages."""
+    from llmbx.api import normal_package_name
+
+    specifications = [text for text in requirements if not _is_file(text)]
+    names = [re.match(r"[A-Za-z0-9][\w.-]*", text) for text in specifications]
+    return list(dict.fromkeys(normal_package_name(name[0]) for name in names if name))
 
 
 def _platforms(text: str) -> list[str]:
@@ -274,9 +268,8 @@ def _platforms(text: str) -> list[str]:
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names or [""]:
         if name not in PLATFORMS:
-            raise UsageError(
-                f"--platform: unknown platform '{name}'{did_you_mean(name, PLATFORMS)}"
-            )
+            hint = did_you_mean(name, PLATFORMS)
+            raise UsageError(f"--platform: unknown platform '{name}'{hint}")
     return names
 
 
@@ -290,37 +283,71 @@ def _builds(builds: Iterable[str], variables: Iterable[str]) -> Builds:
     needs = {}
     for text in builds:
         name, _, listed = text.partition("=")
-        needs[normal_package_name(name)] = tuple(
-            need.strip() for need in listed.split(",") if need.strip()
-        )
+        parts = [need.strip() for need in listed.split(",")]
+        needs[normal_package_name(name)] = tuple(filter(None, parts))
     return Builds(needs=needs, env=parse_pairs("--build-env", tuple(variables)))
 
 
 def _name(name: str | None, target: Path | None) -> str:
     """The environment's name. Raises `UsageError` if it cannot be the name of a folder."""
-    found = name or (target.stem if target else ENVIRONMENT)
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", found):
-        raise UsageError(f"--name {found}: expected lower-case letters, digits, '.', '_' and '-'")
-    return found
+    label = name or (target.stem if target else ENVIRONMENT)
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", label):
+        raise UsageError(f"--name {label}: expected lower-case letters, digits, '.', '_' and '-'")
+    return label
 
 
-def _main(requirements: Iterable[str]) -> list[str]:
-    """The normalized names of the required packages; their versions are recorded for every run."""
-    from llmbx.api import normal_package_name
+def _resolve(
+    label: str, choice: Choice, platforms: Iterable[str], cuda: str | None
+) -> dict[str, Sequence[Package]]:
+    """The packages of every platform, for the required CUDA. Says what only some platforms have."""
+    from . import cuda as versions
+    from . import lock as locks
+    from .resolution import find_resolver, resolve
 
-    names = (re.match(r"[A-Za-z0-9][\w.-]*", text) for text in requirements if not _is_file(text))
-    return list(dict.fromkeys(normal_package_name(name[0]) for name in names if name))
+    version = int(cuda) if cuda and cuda != "none" else None
+    if cuda:
+        constraints = (*choice.constraints, *versions.constraints(version))
+        choice = choice.replace(constraints=constraints)
+    uv = find_resolver(os.environ)
+    resolved: dict[str, Sequence[Package]] = {}
+    for platform in platforms:
+        click.echo(f"{label}: resolving for {platform} and Python {choice.python}", err=True)
+        resolved[platform] = resolve(uv, choice, platform)
+    if cuda:
+        locks.require_cuda(resolved, version)
+    for line in locks.differences(resolved):
+        click.echo(f"{label}: {line}", err=True)
+    return resolved
+
+
+def _write(target: Path | None, environment: Environment, text: str) -> None:
+    """Write the lock to its file, or print it. Nothing is written if it cannot be read again."""
+    from llmbx.api import write_atomic
+
+    _require_readable(text)
+    if target is None:
+        click.echo(text, nl=False)
+        return
+    write_atomic(target, text)
+    counts = f"{_count(environment)} packages, {len(environment.files)} files with digests"
+    click.echo(f"{target}  {counts}", err=True)
+
+
+def _count(environment: Environment) -> int:
+    """The number of packages of all platforms."""
+    steps = (*environment.steps, *environment.platforms.values())
+    return len({pin for step in steps for pin in step})
 
 
 def _comment(target: Path | None) -> str:
     """The command that made the lock; its output file without the folder."""
-    argv = sys.argv[1:]
-    given = [target.name if target and text == str(target) else text for text in argv]
-    return f"Made by: llmbx {shlex.join(given)}"
+    output = str(target) if target else None
+    argv = [Path(text).name if text == output else text for text in sys.argv[1:]]
+    return f"Made by: llmbx {shlex.join(argv)}"
 
 
 def _require_readable(text: str) -> None:
-    """Raise `UsageError` if the written lock cannot be used: a file whose name does not say its package and version."""
+    """Raise `UsageError` if the lock cannot be used: a file's name does not say its package."""
     from llmbx.api import read_environment
 
     with tempfile.TemporaryDirectory(prefix="llmbx-lock-") as folder:
@@ -329,6 +356,5 @@ def _require_readable(text: str) -> None:
         try:
             read_environment(path)
         except UsageError as error:
-            raise UsageError(
-                f"the index's files cannot be locked: {str(error).removeprefix(f'{path}: ')}"
-            ) from error
+            reason = str(error).removeprefix(f"{path}: ")
+            raise UsageError(f"the index's files cannot be locked: {reason}") from error

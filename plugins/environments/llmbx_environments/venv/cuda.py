@@ -16,30 +16,32 @@ _VERSIONED = (
 )
 """Packages that have the version of CUDA."""
 
+_RUNTIME = ("nvidia-cuda-runtime", "nvidia-cublas")
+
 MAJORS = (11, 12, 13, 14)
 """Versions that a restriction to another one excludes."""
 
 
 def major(name: str, version: str) -> int | None:
     """The major version of CUDA of one package (normalized name), or None if it has none."""
-    if found := _NAME.search(name) or _LOCAL.search(version):
-        return int(found[1])
+    if match := _NAME.search(name) or _LOCAL.search(version):
+        return int(match[1])
     return int(version.partition(".")[0]) if name in _VERSIONED else None
 
 
-def majors(pins: Iterable[tuple[str, str]]) -> dict[int, str]:
-    """The versions of CUDA that packages (name, version) are built for, each with the first such package."""
-    found: dict[int, str] = {}
-    for name, version in pins:
-        if (cuda := major(name, version)) is not None:
-            found.setdefault(cuda, f"{name}=={version}")
-    return found
+def majors(packages: Iterable[tuple[str, str]]) -> dict[int, str]:
+    """The versions of CUDA of packages (name, version), each with the first such package."""
+    first: dict[int, str] = {}
+    for name, version in packages:
+        cuda = major(name, version)
+        if cuda is not None:
+            first.setdefault(cuda, f"{name}=={version}")
+    return first
 
 
-def constraints(wanted: int | None) -> tuple[str, ...]:
-    """Constraints for a resolver: the runtime of no other version of CUDA than `wanted` (None: of no version)."""
-    others = [f"{name}-cu{cuda}<0" for cuda in MAJORS if cuda != wanted
-              for name in ("nvidia-cuda-runtime", "nvidia-cublas")]  # fmt: skip
-    if wanted is None:
-        return (*others, *(f"{name}<0" for name in _VERSIONED))
-    return (*others, *(f"{name}>={wanted},<{wanted + 1}" for name in _VERSIONED))
+def constraints(cuda: int | None) -> tuple[str, ...]:
+    """Constraints for a resolver: the runtime of no other CUDA than `cuda` (None: of none)."""
+    excluded = [version for version in MAJORS if version != cuda]
+    others = [f"{name}-cu{version}<0" for version in excluded for name in _RUNTIME]
+    allowed = "<0" if cuda is None else f">={cuda},<{cuda + 1}"
+    return (*others, *(f"{name}{allowed}" for name in _VERSIONED))

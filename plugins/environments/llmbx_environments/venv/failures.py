@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-SOURCES = ("index-url", "extra-index-url", "find-links", "no-index")
-"""Options of pip for package sources."""
+from .pip_settings import SOURCES
 
 _REASONS = re.compile(
-    r"Connection refused|Name or service not known|Temporary failure in name resolution|Network is unreachable"
-    r"|No route to host|timed out|Connection reset|certificate verify failed|invalid peer certificate"
+    r"Connection refused|Name or service not known|Temporary failure in name resolution"
+    r"|Network is unreachable|No route to host|timed out|Connection reset"
+    r"|certificate verify failed|invalid peer certificate"
     r"|[45]\d\d (?:Client|Server) Error|HTTP status \w+ error \([^)]{0,200}\)",
     re.IGNORECASE,
 )
@@ -26,7 +26,7 @@ _NO_NETWORK = re.compile(
 )
 _MISSING = re.compile(
     r"No matching distribution found for (\S+)"  # pip
-    r"|(?:was not found in|there is no version of) \S[^,]{0,200} and you require ([^\s,]{1,200})"  # uv
+    r"|(?:was not found in|there is no version of) \S[^,]{0,200} and you require ([^\s,]{1,200})"
 )
 _FETCHED = re.compile(r"Failed to fetch: `?\S{0,2000}?([^/\s`]{1,200})/?`?(?:\s|$)")
 _CREDENTIALS = re.compile(r"\b(\w+://)[^/\s`]*@")
@@ -34,50 +34,53 @@ _MARKS = re.compile(r"^[\s×╰─▶├│]*(?:error:|cause:|Caused by:|hint:)?
 
 
 def explain(
-    tool: str, lines: Iterable[str], configured: Collection[str], wheels: Path, offline: bool = False
-) -> str:  # fmt: skip
-    """Explain a failure of `tool` (uv or pip) in one line: the package, the package sources, and what to do.
+    tool: str,
+    lines: Iterable[str],
+    configured: Collection[str],
+    wheels: Path,
+    offline: bool = False,
+) -> str:
+    """Why `tool` (uv or pip) failed: the package, the package sources, and what to do.
 
-    `configured` are the options that pip's settings have, and `lines` are the tool's output.
+    `lines` are the tool's output, and `configured` the options in pip's settings.
     """
     text = "\n".join(lines)
     if re.search("No space left on device|Errno 28", text):
-        return "the disk is full (No space left on device): free some space and retry; the build resumes"
-    package, network = _package(text), source_problem(text)
-    if not package and not network:
+        advice = "free some space and retry; the build resumes"
+        return f"the disk is full (No space left on device): {advice}"
+    package, problem = _package(text), source_problem(text)
+    if not package and not problem:
         return f"{tool} failed: {_error(text)}"
-    what = package or "a package"
+    package = package or "a package"
     if offline:
-        return f"{what} is not in {wheels} or another local find-links folder, and --offline disables the network"
-    searched = f"searched: {', '.join(_searched(configured))}, according to pip's configuration"
-    if network:
-        return (
-            f"{what} could not be downloaded: {network} ({searched}); check the network and retry, or put the "
-            f"wheels into {wheels} and use --offline"
-        )
+        place = f"{wheels} or another local find-links folder"
+        return f"{package} is not in {place}, and --offline disables the network"
+    searched = f"searched: {_searched(configured)}, according to pip's configuration"
+    if problem:
+        advice = f"check the network and retry, or put the wheels into {wheels} and use --offline"
+        return f"{package} could not be downloaded: {problem} ({searched}); {advice}"
     advice = f"put its wheel into {wheels}, or set PIP_INDEX_URL to an index that has it"
-    return f"{what} was not found ({searched}); {advice}"
+    return f"{package} was not found ({searched}); {advice}"
 
 
 def network_problem(text: str) -> str | None:
-    """Why the network failed, in the words of the tool's output; None if it says nothing about the network."""
+    """Why the network failed, in the words of a tool's output; None if it does not say."""
     reason = _REASONS.search(text) or _NO_NETWORK.search(text)
     return reason[0] if reason else None
 
 
 def source_problem(text: str) -> str | None:
-    """Why a package source could not be used: as `network_problem`, or because it denied access."""
+    """Why a package source could not be used: the network failed, or it denied access."""
     denied = _DENIED.search(text)
     return network_problem(text) or (denied[0] if denied else None)
 
 
 def one_line(text: str) -> str:
-    """The error of uv as one line, without its hints and without credentials of URLs; empty if there is none."""
+    """The error of uv as one line, without hints and credentials; empty if there is none."""
     plain = _CREDENTIALS.sub(r"\1", text).partition("\nhint:")[0]
     lines = [_MARKS.sub("", line).strip() for line in plain.splitlines()]
-    return " ".join(
-        line for line in lines if line and not line.startswith(("warning:", "No solution found"))
-    )
+    dropped = ("warning:", "No solution found")
+    return " ".join(line for line in lines if line and not line.startswith(dropped))
 
 
 def _package(text: str) -> str | None:
@@ -88,11 +91,11 @@ def _package(text: str) -> str | None:
     return fetched[1] if fetched else None
 
 
-def _searched(configured: Collection[str]) -> list[str]:
+def _searched(configured: Collection[str]) -> str:
     names = [name for name in SOURCES if name in configured and name != "no-index"]
     if "index-url" not in names and "no-index" not in configured:
         names.insert(0, "the default index")
-    return names or ["no package source"]
+    return ", ".join(names) or "no package source"
 
 
 def _error(text: str) -> str:

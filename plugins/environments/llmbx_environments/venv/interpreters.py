@@ -1,16 +1,24 @@
-"""Find a Python interpreter for an environment. Candidates are run, because a name on PATH may be a broken shim."""
+"""Find a Python interpreter for an environment.
+
+Candidates are run, because a name on PATH may be a broken shim.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from llmbx.api import InfraError, Value
 
-_PROBE = "import sys, ssl, zlib, ctypes, venv; print('%d.%d' % sys.version_info[:2], sys.version.split()[0])"
+from ..programs import output_of
+
+_PROBE = (
+    "import sys, ssl, zlib, ctypes, venv; "
+    "print('%d.%d' % sys.version_info[:2], sys.version.split()[0])"
+)
 _MANAGED = (
     "{home}/.pyenv/versions/{v}*/bin/python{v}",
     "{pyenv}/versions/{v}*/bin/python{v}",
@@ -23,6 +31,7 @@ _MANAGED = (
     "/usr/local/bin/python{v}",
     "/usr/bin/python{v}",
 )
+_PATIENCE_S = 20
 
 
 class Interpreter(Value, frozen=True):
@@ -36,55 +45,41 @@ class Interpreter(Value, frozen=True):
 def running() -> Interpreter:
     """The interpreter that runs llmbx."""
     major, minor, micro = sys.version_info[:3]
-    return Interpreter(
-        path=sys.executable, minor=f"{major}.{minor}", version=f"{major}.{minor}.{micro}"
-    )
+    version = f"{major}.{minor}.{micro}"
+    return Interpreter(path=sys.executable, minor=f"{major}.{minor}", version=version)
 
 
 def preference(pythons: Sequence[str]) -> list[str]:
-    """The supported versions ("3.11"): the running interpreter's first, the others in the order of the lock."""
+    """The supported versions: the running interpreter's first, then in the order of the lock."""
     return sorted(pythons, key=lambda minor: minor != running().minor)
 
 
 def find_interpreter(pythons: Sequence[str]) -> Interpreter:
     """The first working interpreter of one of the versions `pythons`.
 
-    Candidates are, in order: the running interpreter, PATH, the folders of version managers, `uv python find`. Raises
-    `InfraError` with installation instructions if there is none.
+    Candidates are, in order: the running interpreter, PATH, the folders of version managers, `uv
+    python find`. Raises `InfraError` with installation instructions if there is none.
     """
     if running().minor in pythons:
         return running()
     for minor in pythons:
-        for path in _unique(_candidates(minor)):
-            if found := probe(path, minor):
-                return found
-    wanted = " or ".join(pythons)
+        for path in dict.fromkeys(_candidates(minor)):
+            if interpreter := probe(path, minor):
+                return interpreter
+    first = pythons[0]
     raise InfraError(
-        f"no Python {wanted} was found on PATH or in the folders of pyenv, uv, asdf, mise and /opt (llmbx runs with "
-        f"{running().version}); install one with `apt install python{pythons[0]}`, `uv python install {pythons[0]}` or "
-        f"`pyenv install {pythons[0]}`"
+        f"no Python {' or '.join(pythons)} was found on PATH or in the folders of pyenv, uv, asdf, "
+        f"mise and /opt (llmbx runs with {running().version}); install one with `apt install "
+        f"python{first}`, `uv python install {first}` or `pyenv install {first}`"
     )
 
 
 def probe(path: str, minor: str) -> Interpreter | None:
-    """Run the interpreter `path`; None if it fails, hangs, is another version, or lacks modules for pip and venv."""
-    import subprocess
-
-    try:
-        done = subprocess.run(
-            [path, "-I", "-c", _PROBE],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+    """Run the interpreter `path`; None if it fails, is another version, or cannot make a venv."""
+    words = output_of([path, "-I", "-c", _PROBE], timeout_s=_PATIENCE_S).split()
+    if len(words) != 2 or words[0] != minor:
         return None
-    output = done.stdout.split()
-    if done.returncode != 0 or len(output) != 2 or output[0] != minor:
-        return None
-    return Interpreter(path=path, minor=minor, version=output[1])
+    return Interpreter(path=path, minor=minor, version=words[1])
 
 
 def _candidates(minor: str) -> Iterator[str]:
@@ -94,29 +89,10 @@ def _candidates(minor: str) -> Iterator[str]:
         if path.is_file():
             yield str(path)
     home = Path.home()
+    pyenv = os.environ.get("PYENV_ROOT") or home / ".pyenv"
     for pattern in _MANAGED:
-        glob = pattern.format(
-            v=minor, home=home, pyenv=os.environ.get("PYENV_ROOT") or home / ".pyenv"
-        )
-        yield from sorted(map(str, Path("/").glob(glob.lstrip("/"))), reverse=True)
+        glob = pattern.format(v=minor, home=home, pyenv=pyenv).lstrip("/")
+        yield from sorted(map(str, Path("/").glob(glob)), reverse=True)
     if uv := shutil.which("uv"):
-        import subprocess
-
-        done = subprocess.run(
-            [uv, "python", "find", minor],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=20,
-            check=False,
-        )
-        yield from done.stdout.split("\n")[:1] if done.returncode == 0 else ()
-
-
-def _unique(paths: Iterable[str]) -> Iterator[str]:
-    """Each path once, in order."""
-    seen: set[str] = set()
-    for path in paths:
-        if path and path not in seen:
-            seen.add(path)
-            yield path
+        answer = output_of([uv, "python", "find", minor], timeout_s=_PATIENCE_S)
+        yield from filter(None, answer.splitlines()[:1])

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from llmbx.api import Environment, UsageError, Value
+from llmbx.api import Environment, UsageError, Value, split_pin
 
 from . import cuda
 from .resolution import Package
@@ -16,7 +16,7 @@ Resolved = Mapping[str, Sequence[Package]]
 
 
 class Builds(Value, frozen=True):
-    """Packages that are built from source, each with what its build needs; `env`: variables of the build."""
+    """Packages that are built from source, each with what its build needs; `env`: variables."""
 
     needs: dict[str, tuple[str, ...]] = {}
     env: dict[str, str] = {}
@@ -30,40 +30,33 @@ def environment(
     check: str = "",
     main: Sequence[str] = (),
 ) -> Environment:
-    """The lock of all platforms: what all have in common in steps, what is built in a later one, the rest by platform.
+    """The lock of all platforms: what all have in steps, the last for what is built, and the rest.
 
     Raises `UsageError` if a package that is built is not the same on all platforms.
     """
-    every = list(
-        dict.fromkeys(package.pin for packages in resolved.values() for package in packages)
-    )
     pins = {
         platform: {package.pin for package in packages} for platform, packages in resolved.items()
     }
-    common = sorted(pin for pin in every if all(pin in own for own in pins.values()))
-    built = [pin for pin in common if pin.partition("==")[0] in builds.needs]
-    for package in sorted(builds.needs):
-        if not any(pin.startswith(f"{package}==") for pin in built):
-            raise UsageError(
-                f"--build {package}: it must be required, in the same version on all platforms"
-            )
+    common = sorted(set.intersection(*pins.values()))
+    names = {pin: split_pin(pin)[0] for pin in common}
+    built = tuple(pin for pin in common if names[pin] in builds.needs)
+    for package in sorted(set(builds.needs) - set(names.values())):
+        reason = "it must be required, in the same version on all platforms"
+        raise UsageError(f"--build {package}: {reason}")
     plain = tuple(pin for pin in common if pin not in built)
-    found = cuda.majors(tuple(pin.split("==", 1)) for pin in every)  # type: ignore[misc]
     return Environment(
         name=name,
         pythons=(python,),
-        steps=(plain, tuple(built)) if built else (plain,),
+        steps=(plain, built) if built else (plain,),
         no_deps=(0, 1) if built else (0,),
         download_mb=_megabytes(resolved),
         check=check,
-        main=tuple(
-            package for package in main if any(pin.startswith(f"{package}==") for pin in common)
-        ),
+        main=tuple(package for package in main if package in names.values()),
         variants=_variants(resolved),
         files=_files(resolved, builds),
         platforms={platform: tuple(sorted(own - set(common))) for platform, own in pins.items()},
-        cuda=next(iter(found)) if len(found) == 1 else None,
-        needs={pin: needs for pin in built if (needs := builds.needs[pin.partition("==")[0]])},
+        cuda=_cuda(pins),
+        needs={pin: needs for pin in built if (needs := builds.needs[names[pin]])},
         build_env=dict(sorted(builds.env.items())),
     )
 
@@ -72,31 +65,26 @@ def text(lock: Environment, comment: str) -> str:
     """The lock as TOML, after a comment of one line; the same for the same lock."""
     lines = [f"# {re.sub(r'[^ -~]', '?', comment)}", ""]
     lines += [f"{key} = {_toml(getattr(lock, key))}" for key in ("name", "pythons", "no_deps")]
-    lines += [
-        f"{key} = {_toml(value)}"
-        for key in ("download_mb", "cuda", "check")
-        if (value := getattr(lock, key))
-    ]
-    lines += [f"main = {_toml(lock.main)}"] if lock.main else []
-    lines += [
-        "steps = [",
-        *(line for step in lock.steps for line in ("    [", *_items(step, 8), "    ],")),
-        "]",
-    ]
-    variants = {
-        key: [[build, index or ""] for build, index in builds]
-        for key, builds in lock.variants.items()
-    }
+    for key in ("download_mb", "cuda", "check", "main"):
+        if value := getattr(lock, key):
+            lines.append(f"{key} = {_toml(value)}")
+    lines.append("steps = [")
+    for step in lock.steps:
+        lines += ["    [", *_items(step, 8), "    ],"]
+    lines.append("]")
     tables: dict[str, Mapping[str, object]] = {
-        "platforms": lock.platforms, "variants": variants, "needs": lock.needs, "build_env": lock.build_env,
+        "platforms": lock.platforms,
+        "variants": {
+            pin: [[build, index or ""] for build, index in builds]
+            for pin, builds in lock.variants.items()
+        },
+        "needs": lock.needs,
+        "build_env": lock.build_env,
         "files": lock.files,
-    }  # fmt: skip
+    }
     for title, table in tables.items():
-        lines += (
-            ["", f"[{title}]", *(_entry(key, value) for key, value in table.items())]
-            if table
-            else []
-        )
+        if table:
+            lines += ["", f"[{title}]", *(_entry(key, value) for key, value in table.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -105,39 +93,35 @@ def differences(resolved: Resolved) -> list[str]:
     names = {
         platform: {package.name for package in packages} for platform, packages in resolved.items()
     }
-    shared = {
-        name
-        for own in names.values()
-        for name in own
-        if all(name in each for each in names.values())
-    }
-    lines = []
-    for platform, own in names.items():
-        others = sorted(own - shared)
-        lines += [f"only on {platform}: {', '.join(others)}"] if others else []
-    return lines
+    shared = set.intersection(*names.values())
+    return [
+        f"only on {platform}: {', '.join(sorted(own - shared))}"
+        for platform, own in names.items()
+        if own - shared
+    ]
 
 
-def require_cuda(resolved: Resolved, wanted: int | None) -> None:
-    """Raise `UsageError` if the packages of a platform are not all for CUDA `wanted` (None: for none)."""
+def require_cuda(resolved: Resolved, version: int | None) -> None:
+    """Raise `UsageError` if a platform's packages are not all for CUDA `version` (None: none)."""
+    target = "machines without CUDA" if version is None else f"CUDA {version}"
     for platform, packages in resolved.items():
-        found = cuda.majors((package.name, package.version) for package in packages)
-        for other in sorted(set(found) - {wanted}):
-            raise UsageError(
-                f"{platform}: {found[other]} is for CUDA {other}, not for {_cuda(wanted)}"
-            )
-        if wanted is not None and not found:
-            raise UsageError(
-                f"{platform}: no package is for CUDA {wanted}: these versions have no such build there"
-            )
+        first = cuda.majors((package.name, package.version) for package in packages)
+        for other in sorted(set(first) - {version}):
+            mistake = f"{first[other]} is for CUDA {other}, not for {target}"
+            raise UsageError(f"{platform}: {mistake}")
+        if version is not None and not first:
+            reason = "these versions have no such build there"
+            raise UsageError(f"{platform}: no package is for {target}: {reason}")
 
 
-def _cuda(wanted: int | None) -> str:
-    return "machines without CUDA" if wanted is None else f"CUDA {wanted}"
+def _cuda(pins: Mapping[str, set[str]]) -> int | None:
+    """The only version of CUDA that packages are for; None if there is none or are several."""
+    versions = cuda.majors(split_pin(pin) for own in pins.values() for pin in own)
+    return next(iter(versions)) if len(versions) == 1 else None
 
 
 def _variants(resolved: Resolved) -> dict[str, tuple[tuple[str, str | None], ...]]:
-    """Packages of further indexes: the configured indexes are asked first, then that index."""
+    """Packages of further indexes: the configured ones are asked first, then that index."""
     further = {
         package.pin: package.index
         for packages in resolved.values()
@@ -149,21 +133,22 @@ def _variants(resolved: Resolved) -> dict[str, tuple[tuple[str, str | None], ...
 
 def _files(resolved: Resolved, builds: Builds) -> dict[str, str]:
     """The digest by name of every file: wheels, and source archives of what is built."""
-    found: dict[str, str] = {}
-    for package in (package for packages in resolved.values() for package in packages):
-        found |= package.archives if package.name in builds.needs else package.wheels
-    return dict(sorted(found.items()))
+    files: dict[str, str] = {}
+    for packages in resolved.values():
+        for package in packages:
+            files |= package.archives if package.name in builds.needs else package.wheels
+    return dict(sorted(files.items()))
 
 
 def _megabytes(resolved: Resolved) -> int | None:
     """Size of all files of the platform with the largest ones; None if it is not known."""
-    sizes = [[package.size for package in packages] for packages in resolved.values()]
-    if any(size is None for platform in sizes for size in platform):
-        return None
-    return (
-        max((round(sum(size or 0 for size in platform) / 1e6) for platform in sizes), default=0)
-        or None
-    )
+    totals = []
+    for packages in resolved.values():
+        sizes = [package.size for package in packages if package.size is not None]
+        if len(sizes) < len(packages):
+            return None
+        totals.append(round(sum(sizes) / 1e6))
+    return max(totals, default=0) or None
 
 
 def _items(values: Iterable[str], indent: int) -> list[str]:

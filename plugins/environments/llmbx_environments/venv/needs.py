@@ -1,11 +1,11 @@
-"""Find the programs and headers that the machine must have for packages that are built from source."""
+"""Programs and headers that the machine must have for packages that are built from source."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from llmbx.api import Environment, InfraError
@@ -21,51 +21,45 @@ _ADVICE = "install them, or set PATH, CUDA_HOME, CUDNN_PATH or CPATH to where th
 def require(
     environment: Environment, label: str, python: str, environ: Mapping[str, str]
 ) -> list[str]:
-    """Return one line for each package that is built from source; each names what its build needs.
+    """One line for each package that is built from source, with what its build needs.
 
-    `python` is the interpreter of the environment. Raises `InfraError` with everything that is missing.
+    `python` is the interpreter of the environment. Raises `InfraError` with all that is missing.
     """
     lines, missing = [], []
-    for requirement, needs in environment.needs.items():
-        lines.append(
-            f"environment {label}: {requirement} is built from source and needs {', '.join(needs)}"
-        )
+    for package, needs in environment.needs.items():
+        listed = ", ".join(needs)
+        lines.append(f"environment {label}: {package} is built from source and needs {listed}")
         missing += [
-            f"{need} (for {requirement})" for need in needs if find(need, python, environ) is None
+            f"{need} (for {package})" for need in needs if find(need, python, environ) is None
         ]
     if missing:
-        raise InfraError(
-            f"environment {label} is not built, because this machine has no {', '.join(missing)}: {_ADVICE}"
-        )
+        reason = f"this machine has no {', '.join(missing)}: {_ADVICE}"
+        raise InfraError(f"environment {label} is not built, because {reason}")
     return lines
 
 
 def find(need: str, python: str, environ: Mapping[str, str]) -> Path | None:
     """The path of a program (`nvcc`) or of a header (`cudnn.h`); None if it is not found."""
     if need.endswith((".h", ".hpp")):
-        return next(
-            (path for folder in _includes(python, environ) if (path := folder / need).is_file()),
-            None,
-        )
+        headers = (folder / need for folder in _includes(python, environ))
+        return next((path for path in headers if path.is_file()), None)
     variable, names = COMPILERS.get(need, ("", (need,)))
-    chosen = environ.get(variable, "").split()[:1]
     folders = [environ.get("PATH", os.defpath), *(str(root / "bin") for root in _roots(environ))]
-    found = (shutil.which(name, path=os.pathsep.join(folders)) for name in chosen or names)
-    return next((Path(path) for path in found if path), None)
+    for name in environ.get(variable, "").split()[:1] or names:
+        if path := shutil.which(name, path=os.pathsep.join(folders)):
+            return Path(path)
+    return None
 
 
-def _includes(python: str, environ: Mapping[str, str]) -> Iterable[Path]:
+def _includes(python: str, environ: Mapping[str, str]) -> Iterator[Path]:
     """Folders with headers: of the variables, of CUDA, of the interpreter and of the system."""
     for variable in _INCLUDES:
-        yield from (
-            Path(folder) for folder in environ.get(variable, "").split(os.pathsep) if folder
-        )
+        folders = environ.get(variable, "").split(os.pathsep)
+        yield from (Path(folder) for folder in folders if folder)
     yield from (root / "include" for root in _roots(environ))
     yield from sorted((Path(python).resolve().parents[1] / "include").glob("python3*"))
-    yield from (
-        Path("/usr/include"),
-        Path("/usr/include") / str(sysconfig.get_config_var("MULTIARCH") or ""),
-    )
+    system = Path("/usr/include")
+    yield from (system, system / str(sysconfig.get_config_var("MULTIARCH") or ""))
 
 
 def _roots(environ: Mapping[str, str]) -> list[Path]:

@@ -24,18 +24,23 @@ class VenvSettings(Settings, frozen=True):
     cuda: Annotated[
         Literal["12", "13"] | None,
         Option(
-            help="Version of CUDA of a GPU run's environment, if the recipe has several. [default: the newest]"
+            help="Version of CUDA of a GPU run's environment, if the recipe has several. "
+            "[default: the newest]"
         ),
     ] = None
     allow_cuda_build: Annotated[
         bool,
-        Option(help="Without a GPU, install the CUDA build of a package if its CPU build is not available.",
-               name="--allow-cuda-build", variables=(ALLOW_CUDA_BUILD,)),
-    ] = False  # fmt: skip
+        Option(
+            help="Without a GPU, install the CUDA build of a package if its CPU build is not "
+            "available.",
+            name="--allow-cuda-build",
+            variables=(ALLOW_CUDA_BUILD,),
+        ),
+    ] = False
 
     @classmethod
     def read_environ(cls, environ: Mapping[str, str]) -> Mapping[str, tuple[Any, str]]:
-        """Read nothing. Raises `UsageError` if the removed variable selects another installer than uv."""
+        """Read nothing. Raises `UsageError` if the removed variable selects another installer."""
         installer = environ.get(INSTALLER, "").strip()
         if installer not in ("", "auto", "uv"):
             raise UsageError(f"{INSTALLER}={installer}: {_REMOVED}")

@@ -1,7 +1,4 @@
-"""Install packages with uv, which downloads in parallel and links packages from its cache.
-
-uv gets the user's pip settings; the user's UV_* variables take precedence.
-"""
+"""uv, which installs packages and resolves requirements, with the settings of the user's pip."""
 
 from __future__ import annotations
 
@@ -14,16 +11,18 @@ from urllib.parse import urlsplit
 
 from llmbx.api import Progress, UsageError, Value
 
-_DOWNLOAD = re.compile(r"\s*(Downloading|Building) (\S+)(?: \(([\d.]+ ?[kMG]i?B)\))?")
-_DONE = re.compile(r"\s*(?:Downloaded|Built) (\S+)")
+from .pip_settings import configured_options, pip_environment
+
+_START = re.compile(r"\s*(Downloading|Building) (\S+)(?: \(([\d.]+ ?[kMG]i?B)\))?")
+_END = re.compile(r"\s*(?:Downloaded|Built) (\S+)")
 _ADDED = re.compile(r" \+ [A-Za-z0-9._-]+==(\S+)")
 
 
 class Uv(Value, frozen=True):
     """uv with the user's settings.
 
-    `path`: its program; `env`: its environment variables; `configured`: names of the options in pip's settings;
-    `no_index`: whether only folders and pages of files are searched.
+    `path`: its program; `env`: its environment variables; `configured`: names of the options in
+    pip's settings; `no_index`: whether only folders and pages of files are searched.
     """
 
     path: str
@@ -39,12 +38,31 @@ class Uv(Value, frozen=True):
     def install(
         self, python: Path, arguments: Sequence[str], indexes: Sequence[str], wheels: Path
     ) -> list[str]:
-        """The argv that installs requirements into the environment of `python`; `wheels` is one of the sources."""
+        """The argv that installs into the environment of `python`, also from `wheels`."""
         argv = [self.path, "pip", "install", "--python", str(python), "--no-config"]
-        argv += ["--find-links", str(wheels)] if wheels.is_dir() else []
-        argv += [part for index in indexes for part in ("--index", index)]
-        argv += ["--no-index"] if self.no_index else []
+        if wheels.is_dir():
+            argv += ["--find-links", str(wheels)]
+        for index in indexes:
+            argv += ["--index", index]
+        if self.no_index:
+            argv.append("--no-index")
         return [*argv, *arguments]
+
+
+def configured_uv(environ: Mapping[str, str], temporary: Path, offline: bool = False) -> Uv:
+    """uv with pip's settings and the variables `environ`. Raises `UsageError` without uv.
+
+    `temporary` is the folder for temporary files.
+    """
+    program = require_program(environ)
+    env = pip_environment(environ, temporary)
+    options = configured_options(env)
+    return Uv(
+        path=program,
+        env=uv_environment(env, options, offline),
+        configured=tuple(options),
+        no_index=offline or "no-index" in options,
+    )
 
 
 def find_program(environ: Mapping[str, str]) -> str | None:
@@ -62,39 +80,42 @@ def require_program(environ: Mapping[str, str]) -> str:
     path = find_program(environ)
     if path is None:
         raise UsageError(
-            "uv, which builds environments, is not on PATH or in llmbx's environment: install it (`pip install uv`; "
-            "other systems than Linux and macOS: docs.astral.sh/uv), or choose another runtime with --runtime"
+            "uv, which builds environments, is not on PATH or in llmbx's environment: install it "
+            "(`pip install uv`; other systems than Linux and macOS: docs.astral.sh/uv), or choose "
+            "another runtime with --runtime"
         )
     return path
 
 
 def uv_environment(
-    env: Mapping[str, str], pip_options: Mapping[str, str], offline: bool = False
+    env: Mapping[str, str], options: Mapping[str, str], offline: bool = False
 ) -> dict[str, str]:
-    """The environment variables for uv: `env`, and `pip_options` converted to uv's variables; one retry.
+    """The environment variables for uv: pip's `options` as uv's, and `env`, which has precedence.
 
-    Missing local folders are omitted, because pip only warns about them while uv fails. With `offline`, uv uses no
-    network.
+    Missing local folders are omitted, because pip only warns about them while uv fails. With
+    `offline`, uv uses no network.
     """
-    indexes = [url for url in pip_options.get("extra-index-url", "").split() if _is_available(url)]
-    links = [link for link in pip_options.get("find-links", "").split() if _is_available(link)]
+    indexes = [url for url in options.get("extra-index-url", "").split() if _exists(url)]
+    links = [link for link in options.get("find-links", "").split() if _exists(link)]
+    if offline:
+        links = [link for link in links if _is_local(link)]
     settings = {
-        "UV_DEFAULT_INDEX": pip_options.get("index-url", ""),
+        "UV_DEFAULT_INDEX": options.get("index-url", ""),
         "UV_INDEX": " ".join(indexes),
-        "UV_FIND_LINKS": ",".join(link for link in links if _is_local(link) or not offline),
-        "UV_INSECURE_HOST": pip_options.get("trusted-host", ""),
-        "SSL_CERT_FILE": pip_options.get("cert", ""),
-        "ALL_PROXY": pip_options.get("proxy", ""),
+        "UV_FIND_LINKS": ",".join(links),
+        "UV_INSECURE_HOST": options.get("trusted-host", ""),
+        "SSL_CERT_FILE": options.get("cert", ""),
+        "ALL_PROXY": options.get("proxy", ""),
         "UV_INDEX_STRATEGY": "unsafe-best-match",  # like pip: the best version of all indexes
         "UV_HTTP_RETRIES": "1",
         "UV_NO_PROGRESS": "1",
         "UV_PYTHON_DOWNLOADS": "never",
     }
-    fixed = {"UV_OFFLINE": "1"} if offline else {}
-    return {**{name: value for name, value in settings.items() if value}, **env, **fixed}
+    merged = {**{name: value for name, value in settings.items() if value}, **env}
+    return {**merged, "UV_OFFLINE": "1"} if offline else merged
 
 
-def _is_available(source: str) -> bool:
+def _exists(source: str) -> bool:
     """Whether a package source is remote or an existing folder."""
     return not _is_local(source) or Path(urlsplit(source).path).exists()
 
@@ -109,7 +130,7 @@ def first_version(lines: Sequence[str]) -> str | None:
 
 
 class UvProgress:
-    """Reports the progress of uv in single lines. Pass uv's output to `line`, and call `tick` regularly."""
+    """Reports the progress of uv in single lines: pass its output to `line`, and call `tick`."""
 
     EVERY_S = 1.0
     QUIET_S = 10.0
@@ -126,25 +147,24 @@ class UvProgress:
 
     def line(self, text: str) -> None:
         """Process one line of uv's output."""
-        if start := _DOWNLOAD.match(text):
-            verb = "downloading" if start[1] == "Downloading" else "building"
-            self._open[start[2]] = f"{verb} {start[2]}{f' ({start[3]})' if start[3] else ''}"
-        elif done := _DONE.match(text):
-            self._open.pop(done[1], None)
-        elif text.startswith(("Resolved ", "Prepared ")):
-            self._activity = (
-                "downloading packages" if text.startswith("Resolved") else "linking packages"
-            )
+        if start := _START.match(text):
+            verb, package, size = start.groups()
+            self._open[package] = f"{verb.lower()} {package}{f' ({size})' if size else ''}"
+        elif end := _END.match(text):
+            self._open.pop(end[1], None)
+        elif text.startswith("Resolved "):
+            self._activity = "downloading packages"
+        elif text.startswith("Prepared "):
+            self._activity = "linking packages"
         self.tick()
 
     def tick(self) -> None:
-        """Report the current activity if it changed, at most every `EVERY_S` seconds, or after `QUIET_S` seconds."""
+        """Report the activity if it changed (at most every `EVERY_S`), or after `QUIET_S`."""
         now = self._clock()
-        what = ", ".join(list(self._open.values())[:3]) or self._activity
+        activity = ", ".join(list(self._open.values())[:3]) or self._activity
         if len(self._open) > 3:
-            what += f" and {len(self._open) - 3} more"
-        since = now - self._reported_at
-        if since < self.EVERY_S or (what == self._reported and since < self.QUIET_S):
-            return
-        self._reported, self._reported_at = what, now
-        self._progress(f"{self.title}: {what}, {now - self._started:.0f} s")
+            activity += f" and {len(self._open) - 3} more"
+        wait = self.QUIET_S if activity == self._reported else self.EVERY_S
+        if now - self._reported_at >= wait:
+            self._reported, self._reported_at = activity, now
+            self._progress(f"{self.title}: {activity}, {now - self._started:.0f} s")

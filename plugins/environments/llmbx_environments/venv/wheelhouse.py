@@ -1,92 +1,126 @@
 """Collect the wheels of an environment, to build it on a machine without network access.
 
-Files whose digest is in the lock are downloaded as they are and verified: a wheel that is built here from a source
-archive would have another digest.
+Files whose digest is in the lock are downloaded as they are and verified: a wheel that is built
+here from a source archive would have another digest. uv cannot download wheels, so pip does.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, Progress, follow_process, split_pin
+from llmbx.api import Environment, InfraError, Progress, Value, follow_process, split_pin
 
+from ..programs import output_of
 from . import store, verified
 from .failures import explain
-from .interpreters import preference
-from .pip_tool import configured_options, pip_command, pip_environment
+from .pip_settings import NOT_FROM_HERE, configured_options, pip_environment
+from .uv_tool import find_program
+
+_PIPS = """
+import ensurepip, importlib.util, pathlib
+pip = importlib.util.find_spec("pip")
+print(pathlib.Path(pip.origin).parent if pip else "")
+bundled = pathlib.Path(ensurepip.__file__).parent / "_bundled"
+folders = bundled, pathlib.Path("/usr/share/python-wheels")
+print(*(wheel / "pip" for folder in folders for wheel in folder.glob("pip-*.whl")), sep="\\n")
+"""
+"""Program that prints the folder of an interpreter's pip, and the pips in the wheels of its
+ensurepip, which run without being installed (Debian moves them)."""
+
+
+class _Group(Value, frozen=True):
+    """Requirements that are collected together.
+
+    `indexes`: the extra indexes to try in order (None: no extra index).
+    """
+
+    pins: tuple[str, ...]
+    indexes: tuple[str | None, ...] = (None,)
 
 
 def gather(environment: Environment, install: Path, folder: Path, progress: Progress) -> list[Path]:
-    """Collect the files of all packages of the built `environment`, in the installed versions, in `folder`.
+    """Collect the files of all packages of the built `environment` in `folder`.
 
-    They come from pip's cache, from `$LLMB_INSTALL/wheels` or from the index. A package without a digest in the lock is
-    built from source if needed. Raises `InfraError` if a package is not available or its digest is wrong, or if the
-    environment is not built.
+    They come from pip's cache, from `$LLMB_INSTALL/wheels` or from the index. A package without a
+    digest in the lock is built from source if needed. Raises `InfraError` if a package is not
+    available or its digest is wrong, or if the environment is not built.
     """
-    paths, marker = _finished(environment, install)
-    temporary = folder / ".tmp"
+    build = store.find_complete(environment, install)
+    if build is None:
+        raise InfraError(f"environment {environment.name} is not built in {install}")
+    title, packages = f"environment {build.paths.label}", build.marker.packages
+    temporary, wheels = folder / ".tmp", install / "wheels"
     temporary.mkdir(parents=True)
-    base = pip_command(str(paths.python))
-    env, own = pip_environment(os.environ, temporary), install / "wheels"
-    links = ["--find-links", str(own)] if own.is_dir() else []
-    known = environment.replace(files=store.accepted_files(environment))
-    progress(f"environment {paths.label}: collecting the wheels of {len(marker.packages)} packages")
-    for pins, indexes in _sources(known, marker):
+    pip = pip_command(str(build.paths.python))
+    env = pip_environment(os.environ, temporary)
+    links = ["--find-links", str(wheels)] if wheels.is_dir() else []
+    accepted = environment.replace(files=store.accepted_files(environment))
+    progress(f"{title}: collecting the wheels of {len(packages)} packages")
+    for group in _groups(accepted, packages):
+        argv = [*pip, *_arguments(accepted, group.pins, folder, temporary), *links]
         lines: list[str] = []
-        pip = [*base, *_command(known, pins, folder, temporary), *links]
-        # An extra index is used only for the packages that need it, and only if the default index does not have them.
-        extras = [["--extra-index-url", index] if index else [] for index in indexes]
-        if all(
-            follow_process([*pip, *extra], env, temporary, lines.append) != 0 for extra in extras
-        ):
-            why = verified.mismatch(lines, known) or explain(
-                "pip", lines, configured_options(base, env), own
-            )
-            raise InfraError(f"environment {paths.label}: {why}")
+        for index in group.indexes:
+            extra = ["--extra-index-url", index] if index else []
+            if follow_process([*argv, *extra], env, temporary, lines.append) == 0:
+                break
+        else:
+            reason = verified.mismatch(lines, accepted)
+            reason = reason or explain("pip", lines, configured_options(env), wheels)
+            raise InfraError(f"{title}: {reason}")
     return sorted(path for path in folder.iterdir() if path.is_file())
 
 
-def _command(known: Environment, pins: Sequence[str], folder: Path, temporary: Path) -> list[str]:
-    """pip's arguments that put the files of `pins`, all with or all without a digest in the lock, in `folder`."""
-    if not known.files_of(pins[0]):
-        return ["wheel", "--no-deps", "--wheel-dir", str(folder), *pins]
-    listed = temporary / "requirements.txt"
-    listed.write_text(verified.requirements_text(known, pins), encoding="utf-8")
-    return ["download", "--no-deps", "--dest", str(folder), *verified.OPTIONS, "-r", str(listed)]
+def pip_command(python: str) -> list[str]:
+    """The argv prefix of a pip that runs in the interpreter `python`, which has none itself.
 
-
-def _sources(
-    environment: Environment, marker: store.Marker
-) -> list[tuple[list[str], list[str | None]]]:
-    """Exact requirements that are collected together, with the extra indexes to try in order (None: no extra index).
-
-    Requirements with and without a digest are in different groups.
+    In order of preference: the pip of the interpreter that the environment was created with, the
+    wheel of its ensurepip, llmbx's own pip, one that uv downloads. Raises `InfraError` without any.
     """
-    variants = {
-        split_pin(requirement)[0]: builds for requirement, builds in environment.variants.items()
-    }
-    pins = {name: f"{name}=={version}" for name, version in marker.packages.items()}
-    plain = [pin for name, pin in pins.items() if name not in variants]
-    covered = [pin for pin in plain if environment.files_of(pin)]
-    others = [pin for pin in plain if pin not in covered]
-    special = [
-        ([pins[name]], list(dict.fromkeys(index for _, index in builds)))
-        for name, builds in variants.items()
-        if name in pins
-    ]
-    usual: list[tuple[list[str], list[str | None]]] = [
-        (group, [None]) for group in (covered, others) if group
-    ]
-    return [*usual, *special]
+    base = str(Path(python).resolve())
+    pips = output_of([base, *NOT_FROM_HERE, "-c", _PIPS]).split("\n")
+    if spec := importlib.util.find_spec("pip"):
+        pips.append(str(Path(spec.origin or "").parent))
+    commands = [[python, pip] for pip in pips if pip]
+    if uv := find_program(os.environ):
+        commands.append([uv, "tool", "run", "--python", python, "pip"])
+    for command in commands:
+        if output_of([*command, "--version"]):
+            return command
+    advice = "(`python -m ensurepip`, or `uv pip install pip`)"
+    raise InfraError(f"no pip was found for {base}: install one into llmbx's environment {advice}")
 
 
-def _finished(
-    environment: Environment, install: Path
-) -> tuple[store.EnvironmentPaths, store.Marker]:
-    for minor in preference(environment.pythons):
-        paths = store.environment_paths(environment, install, minor)
-        if marker := store.read_marker(paths):
-            return paths, marker
-    raise InfraError(f"environment {environment.name} is not built in {install}")
+def _arguments(
+    environment: Environment, pins: Sequence[str], folder: Path, temporary: Path
+) -> list[str]:
+    """pip's arguments for `pins`, which all have or all lack a digest in the lock."""
+    if not environment.files_of(pins[0]):
+        return ["wheel", "--no-deps", "--wheel-dir", str(folder), *pins]
+    file = temporary / "requirements.txt"
+    file.write_text(verified.requirements_text(environment, pins), encoding="utf-8")
+    return ["download", "--no-deps", "--dest", str(folder), *verified.OPTIONS, "-r", str(file)]
+
+
+def _groups(environment: Environment, packages: dict[str, str]) -> Iterator[_Group]:
+    """The exact requirements in groups: with and without digest, and each with its own indexes.
+
+    An extra index is used only for the packages that need it, and only if the default index does
+    not have them.
+    """
+    variants = {split_pin(pin)[0]: builds for pin, builds in environment.variants.items()}
+    verified_pins, other_pins = [], []
+    for name, version in packages.items():
+        pin = f"{name}=={version}"
+        if name in variants:
+            indexes = dict.fromkeys(index for _, index in variants[name])
+            yield _Group(pins=(pin,), indexes=tuple(indexes))
+        elif environment.files_of(pin):
+            verified_pins.append(pin)
+        else:
+            other_pins.append(pin)
+    for pins in (verified_pins, other_pins):
+        if pins:
+            yield _Group(pins=tuple(pins))

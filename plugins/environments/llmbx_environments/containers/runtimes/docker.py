@@ -33,7 +33,8 @@ LLMBX_OUTLIVES_RUN=1 setsid sh -c 'tail --pid="$1" -s 0.2 -f /dev/null
 gone=0 tries=0
 while [ $gone -lt 2 ] && [ $tries -lt 20 ]; do
   docker rm --force "$2"; tries=$((tries + 1)); sleep 2
-  left=$(docker ps --all --quiet --filter "name=^/$2\\$") && [ -z "$left" ] && gone=$((gone + 1)) || gone=0
+  left=$(docker ps --all --quiet --filter "name=^/$2\\$") \
+&& [ -z "$left" ] && gone=$((gone + 1)) || gone=0
 done' supervisor $$ "$name" < /dev/null > /dev/null 2>&1 &
 shift 2
 {optional_mounts}LLMBX_UMASK=$(umask) exec docker run --name "$name" --env LLMBX_UMASK "$@"\

@@ -21,7 +21,8 @@ pass_variable() {
   eval "v=\\$$1"
   case $v in
     *"$nl"* | [\\"\\']*)
-      eval "export LLMBX_ENCODED_$1='$(printf %s "$v" | od -An -v -to1 | tr -d '\\n' | sed 's/ /\\\\0/g')'"
+      eval "export LLMBX_ENCODED_$1='\
+$(printf %s "$v" | od -An -v -to1 | tr -d '\\n' | sed 's/ /\\\\0/g')'"
       flags="$flags --env LLMBX_ENCODED_$1" LLMBX_ENCODED="$LLMBX_ENCODED $1" ;;
     *) flags="$flags --env $1" ;;
   esac; }

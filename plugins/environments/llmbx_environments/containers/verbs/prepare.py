@@ -85,7 +85,9 @@ def _image_request(request: Request, workspace: Workspace) -> tuple[ImageRequest
     name = request.workload
     if "/" in name or "#" in name or is_file(name):
         runtime = _container_tool(request, workspace, name)
-        image_request = ImageRequest(reference=name, accept_change=bool(request.accept_image_change))
+        image_request = ImageRequest(
+            reference=name, accept_change=bool(request.accept_image_change)
+        )
         plugin = workspace.plugins.runtime(runtime)
         return with_settings(image_request, plugin, workspace, request), runtime
     spec = workspace.resolve(request)

@@ -1,14 +1,16 @@
-"""The settings of the user's pip, read with the real pip."""
+"""The settings of the user's pip, compared with what the real pip lists."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from llmbx_environments.venv.pip_tool import configured_options, pip_command
+from llmbx_environments.venv.pip_settings import configured_options
+from llmbx_environments.venv.wheelhouse import pip_command
 
 FILE = "[global]\nfind-links = /global\nindex-url = https://global.example/simple\n"
 
@@ -27,5 +29,9 @@ def test_variables_precede_the_commands_section_and_that_the_global_one(
     file = tmp_path / "pip.conf"
     file.write_text(FILE + more)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    options = configured_options(pip_command(sys.executable), {**kept, "PIP_CONFIG_FILE": str(file), **variables})
+    env = {**kept, "PIP_CONFIG_FILE": str(file), **variables}
+    options = configured_options(env)
+    argv = [*pip_command(sys.executable), "config", "list"]
+    listed = subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
+    assert all(f".{name}='{value}'" in listed for name, value in options.items()), listed
     assert (options["find-links"], options["index-url"]) == (links, "https://global.example/simple")
