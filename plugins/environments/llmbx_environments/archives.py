@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import IO
 
 from llmbx.api import UsageError, Value
 
@@ -62,19 +62,6 @@ _KINDS = {
 _END_OF_DIRECTORY, _ZIP64 = b"PK\x05\x06", b"PK\x06\x07"
 
 
-class Stream(Protocol):
-    """What is needed of a file."""
-
-    def read(self, count: int, /) -> bytes:
-        """At most `count` bytes."""
-
-    def seekable(self) -> bool:
-        """Whether `seek` works."""
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Move to an offset."""
-
-
 class TarMember(Value, frozen=True):
     """One regular file of a tar file: its path, its size in bytes, and where its content begins."""
 
@@ -107,7 +94,9 @@ def path_problem(path: str) -> str | None:
     return None
 
 
-def tar_members(file: Stream, folders: bool = False, links: bool = False) -> Iterator[TarMember]:
+def tar_members(
+    file: IO[bytes] | Limited, folders: bool = False, links: bool = False
+) -> Iterator[TarMember]:
     """The regular files of an uncompressed tar file; only headers are kept in memory.
 
     Folders are skipped if `folders`, links inside the archive if `links`. Raises `UsageError` for
@@ -119,7 +108,7 @@ def tar_members(file: Stream, folders: bool = False, links: bool = False) -> Ite
 class _TarReader:
     """Reads the headers of one tar file."""
 
-    def __init__(self, file: Stream, folders: bool, links: bool) -> None:
+    def __init__(self, file: IO[bytes] | Limited, folders: bool, links: bool) -> None:
         self.file, self.folders, self.links = file, folders, links
         self.position = 0
         self.paths: set[str] = set()
@@ -189,7 +178,7 @@ class _TarReader:
     def _skip(self, count: int) -> None:
         """Move `count` bytes forward. Raises `tarfile.ReadError` if the file ends before."""
         self.position += count
-        if self.file.seekable():
+        if not isinstance(self.file, Limited):
             if self.file.seek(0, os.SEEK_END) < self.position:
                 raise tarfile.ReadError("unexpected end of data")
             self.file.seek(self.position)
@@ -237,24 +226,19 @@ def _most_unpacked(size: int) -> int:
     return min(MOST_BYTES, max(ANY_RATIO, size * HIGHEST_RATIO))
 
 
-class _Limited:
+class Limited:
     """A stream without seeking that raises `UsageError` after `most` bytes."""
 
     def __init__(self, stream: gzip.GzipFile, most: int) -> None:
         self.stream, self.left, self.most = stream, most, most
 
-    def read(self, count: int, /) -> bytes:
+    def read(self, count: int) -> bytes:
+        """At most `count` bytes."""
         content = self.stream.read(min(count, self.left + 1))
         self.left -= len(content)
         if self.left < 0:
             raise UsageError(_too_large(f"more than {self.most:,}"))
         return content
-
-    def seekable(self) -> bool:
-        return False
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        raise OSError("a stream cannot seek")
 
 
 def _too_large(size: str) -> str:
@@ -264,7 +248,7 @@ def _too_large(size: str) -> str:
 def _check_packed_tar(path: Path) -> None:
     """Raise an error if a compressed tar file is hostile or damaged."""
     with path.open("rb") as packed, gzip.open(packed) as unpacked:
-        stream = _Limited(unpacked, _most_unpacked(path.stat().st_size))
+        stream = Limited(unpacked, _most_unpacked(path.stat().st_size))
         for _ in tar_members(stream, folders=True):
             pass
 

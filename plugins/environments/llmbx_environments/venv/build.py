@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import shutil
@@ -9,16 +10,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, Progress, UsageError, end_leftovers, follow_process
+from llmbx.api import InfraError, UsageError, end_leftovers, follow_process
 
 from ..locks import held
 from ..programs import last_line, run
 from ..space import require_space
-from . import needs, sizes, store, verified
+from . import needs, store, verified
 from .installer import Installer
-from .interpreters import Interpreter
 from .pip_settings import NOT_FROM_HERE, pip_environment
-from .settings import VenvSettings
+from .request import BuildRequest, size_text
 from .uv_tool import configured_uv
 from .variants import Build, Chooser
 
@@ -26,30 +26,22 @@ BASE = "llmbx_base.pth"
 """File in site-packages with the path of the base's packages, which Python adds to its path."""
 
 
-def ensure(
-    environment: Environment,
-    install: Path,
-    interpreter: Interpreter,
-    progress: Progress,
-    offline: bool,
-    settings: VenvSettings,
-) -> store.Complete:
-    """Build `environment` and its base, unless another process does that in the meantime.
+def ensure(request: BuildRequest) -> store.Complete:
+    """Build an environment and its base, unless another process does that in the meantime.
 
     An interrupted build is resumed: uv's cache and installed packages are kept. Raises `InfraError`
     (network, disk, an unavailable package, a failed check) and `UsageError` (an install that is not
     writable).
     """
-    minor, base = interpreter.minor, environment.base
+    environment, install, minor = request.environment, request.install, request.interpreter.minor
+    base, paths = environment.base, request.paths
     if base and store.complete(base, install, minor) is None:
-        ensure(base, install, interpreter, progress, offline, settings)
-    paths = store.environment_paths(environment, install, minor)
-    doing = f"it builds the environment {paths.label}"
-    with _writing(paths), held(paths.lock_file, doing, progress):
+        ensure(dataclasses.replace(request, environment=base))
+    doing = f"it builds the {request.title}"
+    with _writing(paths), held(paths.lock_file, doing, request.progress):
         build = store.complete(environment, install, minor)
         if build is None:
-            builder = _Builder(environment, paths, interpreter, progress, offline, settings)
-            build = store.Complete(paths=paths, marker=builder.run(install))
+            build = store.Complete(paths=paths, marker=_Builder(request).run())
         store.set_link(paths)
     return build
 
@@ -57,41 +49,31 @@ def ensure(
 class _Builder:
     """One attempt to build one environment. The caller holds the lock."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        paths: store.EnvironmentPaths,
-        interpreter: Interpreter,
-        progress: Progress,
-        offline: bool,
-        settings: VenvSettings,
-    ) -> None:
-        self.environment, self.paths, self.interpreter = environment, paths, interpreter
-        self.progress, self.offline, self.settings = progress, offline, settings
-        self.title = f"environment {paths.label}"
-        self.temporary = paths.folder / ".tmp"
+    def __init__(self, request: BuildRequest) -> None:
+        self.request, self.environment, self.paths = request, request.environment, request.paths
+        self.title, self.temporary = request.title, request.temporary
 
-    def run(self, install: Path) -> store.Marker:
+    def run(self) -> store.Marker:
         """Create the virtual environment, install every step, run the check, write the marker."""
-        environment, paths = self.environment, self.paths
-        verified.require_files(environment, paths.label, self.interpreter.minor)
-        for line in needs.require(environment, paths.label, self.interpreter.path, os.environ):
-            self.progress(line)
+        request, environment, paths = self.request, self.environment, self.paths
+        verified.require_files(environment, paths.label, request.interpreter.minor)
+        for line in needs.require(environment, paths.label, request.interpreter.path, os.environ):
+            request.progress(line)
         end_leftovers(paths.folder, "pip")  # a leftover `uv pip install` would write there
         self._make_venv()
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir()
-        verified.check_wheels(environment, install / "wheels")
-        uv = configured_uv({**os.environ, **environment.build_env}, self.temporary, self.offline)
-        installer = Installer(uv, environment, paths, self.temporary)
-        builds = self._choose_builds(installer)
+        verified.check_wheels(environment, request.wheels)
+        environ = {**os.environ, **environment.build_env}
+        installer = Installer(request, configured_uv(environ, self.temporary, request.offline))
+        builds = Chooser(request, installer).builds()
         pins = [build.pin for build in builds.values()]
         self._report_plan(pins)
         self._require_space(pins)
         store.drop_broken_packages(paths.site)
         for number in range(len(environment.steps)):
             self._install(number, installer, builds)
-        inherited = self._join_base(install)
+        inherited = self._join_base()
         self._check()
         shutil.rmtree(self.temporary, ignore_errors=True)
         return self._mark(pins, inherited)
@@ -99,10 +81,10 @@ class _Builder:
     def _make_venv(self) -> None:
         folder = self.paths.folder
         if (folder / "pyvenv.cfg").is_file() and self.paths.python.exists():
-            self.progress(f"{self.title}: resuming an interrupted build")
+            self.request.report("resuming an interrupted build")
             return
         shutil.rmtree(folder, ignore_errors=True)
-        python = self.interpreter.path
+        python = self.request.interpreter.path
         done = run([python, "-I", "-m", "venv", "--without-pip", str(folder)])
         if "No space left on device" in done.stderr:
             reason = "No space left on device: free some space and retry"
@@ -110,26 +92,22 @@ class _Builder:
         if done.returncode != 0:
             raise InfraError(f"{python} -m venv failed: {last_line(done)}")
 
-    def _choose_builds(self, installer: Installer) -> dict[str, Build]:
-        """The build of each requirement that has several."""
-        minor, allow_cuda = self.interpreter.minor, self.settings.allow_cuda_build
-        return Chooser(installer, minor, self.offline, allow_cuda, self.progress).builds()
-
     def _report_plan(self, pins: list[str]) -> None:
-        count = sizes.packages(self.environment, *pins)
+        count = self.request.packages(*pins)
         if not count and not pins:
             return  # a Python without packages
-        download, disk = map(sizes.text, sizes.megabytes(self.environment, *pins))
+        download, disk = map(size_text, self.request.megabytes(*pins))
         size = f"{download} to download (less if cached by uv), {disk} on disk"
         chosen = f" with {', '.join(pins)}" if pins else ""
-        packages = f"{count} pinned packages for Python {self.interpreter.version}{chosen}"
-        self.progress(f"{self.title}: {packages}: {size}, in {self.paths.link}")
+        python = self.request.interpreter.version
+        packages = f"{count} pinned packages for Python {python}{chosen}"
+        self.request.report(f"{packages}: {size}, in {self.paths.link}")
         if count and not self.environment.files:
-            self.progress(f"{self.title}: its lock has no digests, so packages are not verified")
+            self.request.report("its lock has no digests, so packages are not verified")
 
     def _require_space(self, pins: list[str]) -> None:
         """Raise `InfraError` if the disk is too small for what is not installed yet."""
-        download, disk = sizes.megabytes(self.environment, *pins)
+        download, disk = self.request.megabytes(*pins)
         if disk is None:
             return
         installed = sum(
@@ -140,7 +118,7 @@ class _Builder:
         left = disk - installed / 1e6
         if left > 0.05 * disk:
             needed = left + (download or 0) * 0.5
-            need = f"{self.title} needs {sizes.text(needed)} more"
+            need = f"{self.title} needs {size_text(needed)} more"
             require_space(Path(self.paths.venvs), needed * 1e6, need, size=_megabytes)
 
     def _install(self, number: int, installer: Installer, builds: Mapping[str, Build]) -> None:
@@ -150,12 +128,12 @@ class _Builder:
         arguments = ["--no-deps"] if number in environment.no_deps else []
         arguments += installer.requirements(number, [build.pin for build in chosen])
         indexes = sorted({build.index for build in chosen if build.index})
-        title = f"{self.title}: step {number + 1} of {len(environment.steps)}"
+        title = f"step {number + 1} of {len(environment.steps)}"
         if compiled := [pin for pin in step if pin in environment.needs]:
             title += f" (builds {', '.join(compiled)}, which can take an hour)"
-        if not installer.install(arguments, indexes, title, self.progress):
+        if not installer.install(arguments, indexes, title):
             self._require_accepted(installer)
-            raise installer.failure(self.offline)
+            raise installer.failure()
 
     def _require_accepted(self, installer: Installer) -> None:
         """Delete the build and raise `InfraError` if uv refused a file because of its digest."""
@@ -165,13 +143,14 @@ class _Builder:
         shutil.rmtree(self.paths.folder, ignore_errors=True)
         raise InfraError(
             f"{self.title}: {refused}; nothing was installed: find out who changed the file in "
-            f"your package index, find-links folder or {installer.wheels}; log: {self.paths.log}"
+            f"your package index, find-links folder or {self.request.wheels}; log: {self.paths.log}"
         )
 
-    def _join_base(self, install: Path) -> dict[str, str]:
+    def _join_base(self) -> dict[str, str]:
         """Put the base's packages after this environment's; return their versions by name."""
         base = self.environment.base
-        build = store.complete(base, install, self.interpreter.minor) if base else None
+        minor = self.request.interpreter.minor
+        build = store.complete(base, self.request.install, minor) if base else None
         if build is None:
             return {}
         (self.paths.site / BASE).write_text(f"{build.paths.site}\n", encoding="utf-8")
@@ -182,7 +161,7 @@ class _Builder:
         code = self.environment.check
         if not code:
             return
-        self.progress(f"{self.title}: running the check ({code})")
+        self.request.report(f"running the check ({code})")
         # The first run imports the same modules, so their bytecode is written in any case.
         env = {**pip_environment(os.environ, self.temporary), "PYTHONDONTWRITEBYTECODE": ""}
         output: list[str] = []
@@ -197,18 +176,18 @@ class _Builder:
         marker = store.Marker(
             name=self.environment.name,
             lock=self.paths.lock,
-            python=self.interpreter.version,
+            python=self.request.interpreter.version,
             packages=packages,
             digest=store.packages_digest(packages, files),
             builds=tuple(pins),
         )
         store.finish(self.paths, marker)
-        self.progress(f"{self.title}: ready, {len(packages)} packages")
+        self.request.report(f"ready, {len(packages)} packages")
         return marker
 
 
 def _megabytes(size: float) -> str:
-    return sizes.text(size / 1e6)
+    return size_text(size / 1e6)
 
 
 @contextmanager

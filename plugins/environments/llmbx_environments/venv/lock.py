@@ -54,7 +54,9 @@ def environment(
         main=tuple(package for package in main if package in names.values()),
         variants=_variants(resolved),
         files=_files(resolved, builds),
-        platforms={platform: tuple(sorted(own - set(common))) for platform, own in pins.items()},
+        platforms={
+            platform: tuple(sorted(listed - set(common))) for platform, listed in pins.items()
+        },
         cuda=_cuda(pins),
         needs={pin: needs for pin in built if (needs := builds.needs[names[pin]])},
         build_env=dict(sorted(builds.env.items())),
@@ -95,9 +97,9 @@ def differences(resolved: Resolved) -> list[str]:
     }
     shared = set.intersection(*names.values())
     return [
-        f"only on {platform}: {', '.join(sorted(own - shared))}"
-        for platform, own in names.items()
-        if own - shared
+        f"only on {platform}: {', '.join(sorted(listed - shared))}"
+        for platform, listed in names.items()
+        if listed - shared
     ]
 
 
@@ -106,8 +108,8 @@ def require_cuda(resolved: Resolved, version: int | None) -> None:
     target = "machines without CUDA" if version is None else f"CUDA {version}"
     for platform, packages in resolved.items():
         first = cuda.majors((package.name, package.version) for package in packages)
-        for other in sorted(set(first) - {version}):
-            mistake = f"{first[other]} is for CUDA {other}, not for {target}"
+        for wrong in sorted(set(first) - {version}):
+            mistake = f"{first[wrong]} is for CUDA {wrong}, not for {target}"
             raise UsageError(f"{platform}: {mistake}")
         if version is not None and not first:
             reason = "these versions have no such build there"
@@ -115,8 +117,8 @@ def require_cuda(resolved: Resolved, version: int | None) -> None:
 
 
 def _cuda(pins: Mapping[str, set[str]]) -> int | None:
-    """The only version of CUDA that packages are for; None if there is none or are several."""
-    versions = cuda.majors(split_pin(pin) for own in pins.values() for pin in own)
+    """The version of CUDA that packages are for; None if it is not exactly one."""
+    versions = cuda.majors(split_pin(pin) for listed in pins.values() for pin in listed)
     return next(iter(versions)) if len(versions) == 1 else None
 
 

@@ -141,11 +141,12 @@ def _groups(environment: Environment, platform: str) -> list[tuple[list[str], st
     groups: list[tuple[dict[str, str], str | None]] = []
     for build, index in _builds(environment, platform).items():
         name = split_pin(build)[0]
-        free = [group for group, other in groups if other == index and name not in group]
-        if not free:
-            free = [{}]
-            groups.append((free[0], index))
-        free[0][name] = build
+        for group, source in groups:
+            if source == index and name not in group:
+                group[name] = build
+                break
+        else:
+            groups.append(({name: build}, index))
     return [(list(group.values()), index) for group, index in groups]
 
 

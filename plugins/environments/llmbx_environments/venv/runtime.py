@@ -74,10 +74,13 @@ class VenvRuntime(Runtime):
         else:
             from .build import ensure
             from .interpreters import find_interpreter
+            from .request import BuildRequest
 
             interpreter = find_interpreter(preference(environment.pythons))
             settings = settings_of(request, VenvSettings)
-            build = ensure(environment, install, interpreter, progress, offline, settings)
+            build = ensure(
+                BuildRequest(environment, install, interpreter, progress, offline, settings)
+            )
         return store.image(environment, build.paths, build.marker)
 
     def wrap(

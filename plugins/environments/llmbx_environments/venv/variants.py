@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from llmbx.api import Environment, InfraError, Progress, Value, split_pin
+from llmbx.api import Environment, InfraError, Value, split_pin
 
-from . import cuda, sizes, verified
+from . import cuda, verified
 from .failures import source_problem
 from .installer import Installer
+from .request import BuildRequest, size_text
 from .settings import ALLOW_CUDA_BUILD
 from .uv_tool import first_version
 
@@ -24,12 +25,9 @@ class Build(Value, frozen=True):
 class Chooser:
     """Chooses the builds of one environment."""
 
-    def __init__(
-        self, installer: Installer, minor: str, offline: bool, allow_cuda: bool, progress: Progress
-    ) -> None:
-        self.installer, self.environment = installer, installer.environment
-        self.minor, self.offline, self.allow_cuda = minor, offline, allow_cuda
-        self.progress = progress
+    def __init__(self, request: BuildRequest, installer: Installer) -> None:
+        self.request, self.installer = request, installer
+        self.environment = request.environment
 
     def builds(self) -> dict[str, Build]:
         """The first available build of each requirement with variants.
@@ -42,27 +40,28 @@ class Chooser:
     def _first(self, variants: Sequence[tuple[str, str | None]]) -> Build:
         missing = ""
         for pin, extra in variants:
-            index = None if self.offline else extra
+            index = None if self.request.offline else extra
             for_cuda = _is_for_cuda(self.environment, pin)
             # Before it is looked for: uv may download a file in order to look into it. Offline,
             # only what the user has copied is available.
-            if for_cuda and missing and not self.offline:
+            if for_cuda and missing and not self.request.offline:
                 self._require_consent(pin, missing)
             build, reason = self._look_for(pin, index)
             if build:
                 return build
             if not for_cuda:
                 missing = reason
-        raise self.installer.failure(self.offline)
+        raise self.installer.failure()
 
     def _look_for(self, pin: str, index: str | None) -> tuple[Build | None, str]:
         """The build if it is available, else the reason."""
         files = self.environment.files
-        if files and not verified.has_file(self.environment, pin, self.minor):
-            return None, f"its lock has no file of {pin} for Python {self.minor}"
+        minor = self.request.interpreter.minor
+        if files and not verified.has_file(self.environment, pin, minor):
+            return None, f"its lock has no file of {pin} for Python {minor}"
         name, requirement = split_pin(pin)[0], verified.exact(pin) if files else pin
         # What is installed already would not be listed.
-        empty = str(self.installer.temporary / "empty")
+        empty = str(self.request.temporary / "empty")
         arguments = [requirement, "--no-deps", "--dry-run", "--target", empty]
         listed = self.installer.install(arguments, [index] if index else [])
         version = first_version(self.installer.lines) if listed else None
@@ -72,23 +71,21 @@ class Chooser:
 
     def _require_consent(self, pin: str, reason: str) -> None:
         """Announce a build for CUDA, which is larger. Raises `InfraError` unless it is allowed."""
-        label = f"environment {self.installer.paths.label}"
-        large, small = _size(self.environment, pin), _size(self.environment)
-        if not self.allow_cuda:
+        large, small = self._size(pin), self._size()
+        if not self.request.settings.allow_cuda_build:
             raise InfraError(
-                f"{label} is not built: {reason}, and the CUDA build {pin} is larger: {large}; "
-                f"without CUDA: {small}; check the network, put the wheel without CUDA into "
-                f"$LLMB_INSTALL/wheels, or allow the CUDA build with --allow-cuda-build or "
+                f"{self.request.title} is not built: {reason}, and the CUDA build {pin} is larger: "
+                f"{large}; without CUDA: {small}; check the network, put the wheel without CUDA "
+                f"into $LLMB_INSTALL/wheels, or allow the CUDA build with --allow-cuda-build or "
                 f"{ALLOW_CUDA_BUILD}=1"
             )
-        choice = f"{reason}, so the CUDA build {pin} is used: {large}; without CUDA: {small}"
-        self.progress(f"{label}: {choice}")
+        choice = f"so the CUDA build {pin} is used: {large}; without CUDA: {small}"
+        self.request.report(f"{reason}, {choice}")
 
-
-def _size(environment: Environment, *builds: str) -> str:
-    count = sizes.packages(environment, *builds)
-    download, disk = map(sizes.text, sizes.megabytes(environment, *builds))
-    return f"{count} packages, {download} to download, {disk} on disk"
+    def _size(self, *pins: str) -> str:
+        download, disk = map(size_text, self.request.megabytes(*pins))
+        count = self.request.packages(*pins)
+        return f"{count} packages, {download} to download, {disk} on disk"
 
 
 def _is_for_cuda(environment: Environment, pin: str) -> bool:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, Progress, Value, follow_process, split_pin
+from llmbx.api import Environment, InfraError, Progress, follow_process, split_pin
 
 from ..programs import output_of
 from . import store, verified
@@ -31,14 +31,8 @@ print(*(wheel / "pip" for folder in folders for wheel in folder.glob("pip-*.whl"
 ensurepip, which run without being installed (Debian moves them)."""
 
 
-class _Group(Value, frozen=True):
-    """Requirements that are collected together.
-
-    `indexes`: the extra indexes to try in order (None: no extra index).
-    """
-
-    pins: tuple[str, ...]
-    indexes: tuple[str | None, ...] = (None,)
+Group = tuple[list[str], list[str | None]]
+"""Requirements that are collected together, and the extra indexes to try in order (None: none)."""
 
 
 def gather(environment: Environment, install: Path, folder: Path, progress: Progress) -> list[Path]:
@@ -59,10 +53,10 @@ def gather(environment: Environment, install: Path, folder: Path, progress: Prog
     links = ["--find-links", str(wheels)] if wheels.is_dir() else []
     accepted = environment.replace(files=store.accepted_files(environment))
     progress(f"{title}: collecting the wheels of {len(packages)} packages")
-    for group in _groups(accepted, packages):
-        argv = [*pip, *_arguments(accepted, group.pins, folder, temporary), *links]
+    for pins, indexes in _groups(accepted, packages):
+        argv = [*pip, *_arguments(accepted, pins, folder, temporary), *links]
         lines: list[str] = []
-        for index in group.indexes:
+        for index in indexes:
             extra = ["--extra-index-url", index] if index else []
             if follow_process([*argv, *extra], env, temporary, lines.append) == 0:
                 break
@@ -104,7 +98,7 @@ def _arguments(
     return ["download", "--no-deps", "--dest", str(folder), *verified.OPTIONS, "-r", str(file)]
 
 
-def _groups(environment: Environment, packages: dict[str, str]) -> Iterator[_Group]:
+def _groups(environment: Environment, packages: dict[str, str]) -> Iterator[Group]:
     """The exact requirements in groups: with and without digest, and each with its own indexes.
 
     An extra index is used only for the packages that need it, and only if the default index does
@@ -115,12 +109,11 @@ def _groups(environment: Environment, packages: dict[str, str]) -> Iterator[_Gro
     for name, version in packages.items():
         pin = f"{name}=={version}"
         if name in variants:
-            indexes = dict.fromkeys(index for _, index in variants[name])
-            yield _Group(pins=(pin,), indexes=tuple(indexes))
+            yield [pin], list(dict.fromkeys(index for _, index in variants[name]))
         elif environment.files_of(pin):
             verified_pins.append(pin)
         else:
             other_pins.append(pin)
     for pins in (verified_pins, other_pins):
         if pins:
-            yield _Group(pins=tuple(pins))
+            yield pins, [None]

@@ -89,8 +89,8 @@ def ensure_file(need: NeededFile) -> Image:
     stamp = need.stamp() or _create(need)
     need.check(stamp.digest, stamp.sha256)
     files = {need.path.name: stamp.sha256, lockfile.STORE: stamp.config}
-    known = {name: digest for name, digest in files.items() if digest}
-    lockfile.remember(need.install, need.key, stamp.digest, known)
+    digests = {name: digest for name, digest in files.items() if digest}
+    lockfile.remember(need.install, need.key, stamp.digest, digests)
     return need.image.replace(digest=stamp.proof, versions=stamp.versions)
 
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from llmbx.api import Value
+from llmbx.api import ImageRequest
 
 
-class NodeImport(Value, frozen=True):
-    """An import on a node: the reference, the runtime, the expected digest, and the time limit."""
-
-    reference: str
-    runtime: str
-    digest: str | None = None
-    accept_change: bool = False
-    timeout_s: float | None = None
-
-
-def import_command(job: NodeImport, program: Sequence[str]) -> tuple[str, ...]:
-    """The `llmbx image prepare` command; `program` is the argv that starts llmbx."""
-    argv = [*program, "image", "prepare", job.reference, "--check", "--runtime", job.runtime]
+def import_command(
+    program: str, request: ImageRequest, runtime: str, timeout_s: float | None = None
+) -> tuple[str, ...]:
+    """The `llmbx image prepare` command; `program` is llmbx."""
+    argv = [program, "image", "prepare", request.reference or "", "--check", "--runtime", runtime]
     argv += ["--launcher", "local"]
-    if job.digest:
-        argv += ["--digest", job.digest]
-    if job.accept_change:
+    if request.digest:
+        argv += ["--digest", request.digest]
+    if request.accept_change:
         argv.append("--accept-image-change")
-    if job.timeout_s is not None:
-        argv += ["--timeout", f"{job.timeout_s:g}"]
+    if timeout_s is not None:
+        argv += ["--timeout", f"{timeout_s:g}"]
     return tuple(argv)

@@ -134,22 +134,16 @@ def _prepare_on_node(
 
     Returns the exit code; None if the launcher cannot run commands on a compute node.
     """
-    from ..images.on_node import NodeImport, import_command
+    from ..images.on_node import import_command
 
     profile = _profile(request, workspace)
     launcher = request.launcher or (profile.cluster.launcher if profile else None)
     if not launcher:
         return None
-    job = NodeImport(
-        reference=image_request.reference or "",
-        runtime=runtime,
-        digest=image_request.digest,
-        accept_change=image_request.accept_change,
-        timeout_s=timeout,
-    )
-    program = import_command(job, (str(Path(sys.argv[0]).absolute()),))
+    program = str(Path(sys.argv[0]).absolute())
+    command = import_command(program, image_request, runtime, timeout)
     settings = workspace.launcher_settings(request, launcher)
-    argv = workspace.plugins.launcher(launcher).run_on_node(program, "llmbx-image", settings)
+    argv = workspace.plugins.launcher(launcher).run_on_node(command, "llmbx-image", settings)
     if argv is None:
         return None
     report(f"importing {image_request.reference} on a compute node")

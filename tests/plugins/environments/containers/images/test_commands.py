@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from llmbx_environments.containers.images.on_node import NodeImport, import_command
+from llmbx.api import ImageRequest
+from llmbx_environments.containers.images.on_node import import_command
 from llmbx_environments.containers.images.tool import Command
 from llmbx_environments.containers.naming import parse_reference
 from llmbx_environments.containers.runtimes.apptainer_tool import Apptainer
@@ -55,14 +56,11 @@ def test_the_command_that_imports_on_a_compute_node(
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     options = {"account": "bench", "partition": "batch", "gres": "gpu:8", "exclusive": "", "time": "02:00:00"}
-    plain = NodeImport(reference="nvcr.io#nvidia/nemo:25.04.01", runtime="pyxis")
-    full = plain.replace(digest=SHA, accept_change=True, timeout_s=3600.0)
+    plain = ImageRequest(reference="nvcr.io#nvidia/nemo:25.04.01")
+    pinned = plain.replace(digest=SHA, accept_change=True)
 
-    def on_node(job: NodeImport) -> tuple[str, ...]:
-        program = import_command(job, ("/venv/bin/llmbx",))
-        return SlurmLauncher().run_on_node(program, "llmbx-image", {"sbatch": options})
+    def on_node(request: ImageRequest, timeout_s: float | None) -> str:
+        command = import_command("/venv/bin/llmbx", request, "pyxis", timeout_s)
+        return " ".join(SlurmLauncher().run_on_node(command, "llmbx-image", {"sbatch": options})) + "\n"
 
-    golden(
-        "on-node.txt",
-        "".join(f"{' '.join(on_node(job))}\n" for job in (plain, full)),
-    )
+    golden("on-node.txt", on_node(plain, None) + on_node(pinned, 3600.0))
