@@ -45,6 +45,8 @@ class Staging:
                 _load_into_docker(path)
         for member, path in moved:
             target = self._target(member)
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "Is a directory", str(target))
             self._make_folders(target.parent)
             bring(path, partial_path(target))
         for member, _ in moved:
@@ -64,7 +66,8 @@ class Staging:
     ) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
         for member, _ in self.files:
-            partial_path(self._target(member)).unlink(missing_ok=True)
+            with suppress(OSError):
+                partial_path(self._target(member)).unlink()
         for folder in reversed(self.folders):
             with suppress(OSError):
                 folder.rmdir()  # if it is empty

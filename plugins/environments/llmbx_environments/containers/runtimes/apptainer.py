@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from llmbx.api import Finding, Image, Launch, Phase, RunSpec, Wrapping
 
 from .container import FileRuntime
-from .tiny_root import check_with, tiny_root
 
 if TYPE_CHECKING:
     from .apptainer_tool import Apptainer
@@ -82,6 +81,8 @@ class ApptainerRuntime(FileRuntime):
 
     def check(self, install: Path) -> Finding | None:
         """Start a container from a minimal root file system with the host's shell."""
+        from .tiny_root import check_with, tiny_root
+
         if reason := self.available():
             return self.not_here(reason, "install apptainer, or choose --runtime")
         program = self.file_tool().name

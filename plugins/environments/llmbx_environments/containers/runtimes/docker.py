@@ -22,7 +22,6 @@ from llmbx.api import (
 from ..naming import is_file, parse_reference
 from .container import ARCHIVE, PYTHON, Container, archive
 from .docker_store import daemon_host, refusal
-from .tiny_root import check_with, tiny_archive
 
 RUN_LABEL = "org.llmbx.run"
 """Label of every container with the run's folder, to find leftover containers."""
@@ -140,6 +139,8 @@ class DockerRuntime(Container):
 
     def check(self, install: Path) -> Finding | None:
         """Start a container from a minimal image with the host's shell."""
+        from .tiny_root import check_with, tiny_archive
+
         if reason := self.available():
             if shutil.which("docker") is None:
                 return self.not_here(reason, "install Docker, or choose --runtime")

@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmbx.api import InfraError, Progress, Value, format_bytes
 
-from ..images.tool import explain
-from ..images.transient import TransientError
 from ..naming import Reference
-from ..settings import TIMEOUT
 
 if TYPE_CHECKING:
     import docker
@@ -84,6 +81,10 @@ def pull(reference: Reference, digest: str, timeout_s: float, progress: Progress
     import docker.errors
     import requests
     import urllib3.exceptions
+
+    from ..images.tool import explain
+    from ..images.transient import TransientError
+    from ..settings import TIMEOUT
 
     deadline = time.monotonic() + timeout_s
     advice = f"set {TIMEOUT} to allow more time"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from llmbx.api import Finding, Image, Launch, Phase, RunSpec, Wrapping
 
-from ..images.tool import Command, FileTool
-from ..naming import Reference
-from .container import FileRuntime, default_variables
-from .tiny_root import check_with, tiny_root
+from .container import FileRuntime
+
+if TYPE_CHECKING:
+    from ..images.tool import FileTool
 
 _READ_ONLY = "none:x-create=auto,rbind,ro"
 
@@ -43,29 +44,6 @@ exec "$@"\
 """POSIX sh that every container starts with. It decodes the encoded values."""
 
 
-class Enroot(FileTool):
-    """The program enroot."""
-
-    name = "enroot"
-    suffix = ".sqsh"
-
-    def import_command(
-        self, reference: Reference, output: Path, scratch: Path, plain_http: bool
-    ) -> Command:
-        """The import command of the recipes, but by digest.
-
-        enroot keeps its own temporary folder for unpacking, because overlays need a local disk, and
-        its default registry has another name.
-        """
-        source = "docker://" + reference.enroot.removeprefix("docker.io#")
-        env = default_variables(ENROOT_ALLOW_HTTP="y") if plain_http else {}
-        return Command(argv=("enroot", "import", "--output", str(output), source), env=env)
-
-    def start_command(self, file: Path) -> Command:
-        """The command that starts a program in the image."""
-        return Command(argv=("enroot", "start", str(file)))
-
-
 class EnrootRuntime(FileRuntime):
     """Runs programs with `enroot start` directly on the image file."""
 
@@ -75,6 +53,8 @@ class EnrootRuntime(FileRuntime):
 
     def file_tool(self) -> FileTool:
         """The tool that creates squashfs files."""
+        from .enroot_tool import Enroot
+
         return Enroot()
 
     def available(self) -> str | None:
@@ -110,6 +90,8 @@ class EnrootRuntime(FileRuntime):
 
     def check(self, install: Path) -> Finding | None:
         """Start a container from a minimal root file system with the host's shell."""
+        from .tiny_root import check_with, tiny_root
+
         if reason := self.available():
             return self.not_here(reason, "install enroot, or choose --runtime")
         with tiny_root() as root:

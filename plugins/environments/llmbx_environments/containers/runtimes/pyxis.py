@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from llmbx.api import JOB_NAME, Finding, Image, Launch, Launcher, Phase, RunSpec, Wrapping
 
 from ...programs import run
-from ..images.tool import FileTool
 from .container import FileRuntime
-from .enroot import Enroot, EnrootRuntime
+from .enroot import EnrootRuntime
+
+if TYPE_CHECKING:
+    from ..images.tool import FileTool
 
 _REMOVE = ("enroot", "remove", "--force", f"pyxis_{JOB_NAME}")
 """Removes a named container: Pyxis gives it this name in enroot (pyxis_slurmstepd.c)."""
@@ -27,7 +30,7 @@ class PyxisRuntime(FileRuntime):
 
     def file_tool(self) -> FileTool:
         """The tool that creates squashfs files."""
-        return Enroot()
+        return EnrootRuntime().file_tool()
 
     def importer_missing(self) -> str | None:
         """Why enroot, which imports images, is not installed here, or None."""

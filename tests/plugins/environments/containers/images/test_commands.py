@@ -12,7 +12,7 @@ from llmbx_environments.containers.images.on_node import import_command
 from llmbx_environments.containers.images.tool import Command
 from llmbx_environments.containers.naming import parse_reference
 from llmbx_environments.containers.runtimes.apptainer_tool import Apptainer
-from llmbx_environments.containers.runtimes.enroot import Enroot
+from llmbx_environments.containers.runtimes.enroot_tool import Enroot
 from llmbx_environments.containers.settings import ContainerSettings
 from llmbx_slurm.launcher import SlurmLauncher
 
