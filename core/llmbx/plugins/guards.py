@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SLOW = frozenset({"prepare", "gather_wheels", "look_inside", "submit", "cancel", "cancel_pending", "check"})
+SLOW = frozenset({"prepare", "look_inside", "submit", "cancel", "cancel_pending", "check"})
 """Methods that may take minutes and report their progress themselves, or wait for the end of processes."""
 
 

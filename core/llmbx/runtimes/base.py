@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..launchers.base import Launcher, absent
@@ -41,7 +41,7 @@ class Runtime(ABC):
     shares_host_files: bool = False
     """Whether programs see the host's files, including what is installed there."""
     builds_environments: bool = False
-    """Whether it builds environments from their locks (`gather_wheels`)."""
+    """Whether it builds environments from their locks."""
     start_failure: str = ""
     """Regular expression for log lines in which the tool reports that a container did not start, for a reason that may
     be temporary. Such a failure is retried.
@@ -96,13 +96,6 @@ class Runtime(ABC):
         The default returns the image unchanged. Raises `UsageError` for an image that cannot run a workload.
         """
         return image
-
-    def gather_wheels(self, request: ImageRequest, install: Path, folder: Path, progress: Progress) -> Sequence[Path]:
-        """Put the wheels of a prepared environment into `folder`, for a machine that builds it without a network.
-
-        Returns their paths; called only if it `builds_environments`. Raises `InfraError` if a wheel cannot be fetched.
-        """
-        return ()
 
     @staticmethod
     def forwarded_variables(spec: RunSpec, phase: Phase) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,7 +55,7 @@ class VenvRuntime(Runtime):
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
         """The environment with its paths, and its versions if it is built already."""
-        environment = _environment(request)
+        environment = requested_environment(request)
         if build := store.find_complete(environment, install):
             return store.image(environment, build.paths, build.marker)
         minor = preference(environment.pythons)[0]
@@ -66,7 +65,7 @@ class VenvRuntime(Runtime):
         self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False
     ) -> Image:
         """Return the environment; build it if needed. One that exists needs no subprocess."""
-        environment = _environment(request)
+        environment = requested_environment(request)
         build = store.find_complete(environment, install)
         if build:
             with suppress(OSError):
@@ -93,14 +92,6 @@ class VenvRuntime(Runtime):
         """
         return Wrapping() if BYTECODE in spec.env else Wrapping(host_env={BYTECODE: ""})
 
-    def gather_wheels(
-        self, request: ImageRequest, install: Path, folder: Path, progress: Progress
-    ) -> Sequence[Path]:
-        """Collect the wheel of every package in `folder`. Raises `InfraError` if one is missing."""
-        from .wheelhouse import gather
-
-        return gather(_environment(request), install, folder, progress)
-
     def check(self, install: Path) -> Finding | None:
         """Create an empty environment in a temporary folder and start its interpreter."""
         from ..programs import last_line, run
@@ -121,7 +112,7 @@ class VenvRuntime(Runtime):
         return None
 
 
-def _environment(request: ImageRequest) -> Environment:
+def requested_environment(request: ImageRequest) -> Environment:
     """The environment for the chosen version of CUDA. Raises `UsageError` if there is none."""
     if request.environment is None:
         advice = "choose a container with --runtime"

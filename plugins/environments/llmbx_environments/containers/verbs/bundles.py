@@ -80,6 +80,9 @@ def _wheels(workload: str, folder: Path, workspace: Workspace) -> list[Path]:
     """The wheels of a workload's environment. Raises `UsageError` if it has no environment."""
     from llmbx.api.verbs import Request
 
+    from ...venv.runtime import requested_environment
+    from ...venv.wheelhouse import gather
+
     spec, install = workspace.resolve(Request(workload=workload)), workspace.install
     image_request = workspace.plugins.framework(spec.plugin).prepare_image(spec)
     if image_request.environment is None:
@@ -89,4 +92,4 @@ def _wheels(workload: str, folder: Path, workspace: Workspace) -> list[Path]:
     builder = environment_builder(workspace)
     image_request = with_settings(image_request, builder, workspace)
     builder.prepare(image_request, install.path, report)
-    return [*builder.gather_wheels(image_request, install.path, folder, report)]
+    return gather(requested_environment(image_request), install.path, folder, report)
