@@ -38,7 +38,7 @@ from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
 from llmbx.run.collect import collect_file
 from llmbx.run.finalize import finalize
-from llmbx_environments.containers.images.lockfile import lock_path, read_lock
+from llmbx_environments.containers.images.store import ImageStore
 
 from ..core.history.conftest import plugins, toy
 from ..run_factory import RunFactory, install, noise, run_factory, spec
@@ -227,7 +227,7 @@ def test_a_damaged_run_is_finalised_or_refused(run: Run, plugins: Plugins) -> No
 
 
 def test_the_lock_of_images(tmp_path: Path) -> None:
-    path = lock_path(tmp_path)
+    path = ImageStore(tmp_path).lock_path
     path.parent.mkdir()
     content = json.dumps({"images": {"a:1": {"digest": "sha256:aa", "files": {"a.sqsh": "bb"}, "first_seen": "2026"}}})
 
@@ -236,7 +236,7 @@ def test_the_lock_of_images(tmp_path: Path) -> None:
     def check(change: Callable[[bytes], bytes]) -> None:
         path.write_bytes(damaged := change(content.encode()))
         with refused():
-            read_lock(tmp_path)
+            ImageStore(tmp_path).lock()
         assert path.read_bytes() == damaged, "a damaged lock is left for its owner"
 
     check()

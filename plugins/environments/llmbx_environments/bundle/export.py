@@ -15,8 +15,7 @@ from llmbx.api import InfraError, Progress, UsageError, Value, disk_errors, form
 
 from ..archives import package_problem
 from ..containers.images.inventory import Entry
-from ..containers.images.lockfile import read_lock
-from ..containers.images.stamps import read_stamp
+from ..containers.images.store import ImageStore
 from ..containers.images.verify import sha256_file
 from .manifest import DOCKER, IMAGES, NAME, PACKAGES, TOKENIZERS, WHEELS, Manifest, Member
 
@@ -113,14 +112,14 @@ def _tokenizers(install: Path) -> Iterator[_File]:
 
 def _manifest(files: Sequence[_File], install: Path, progress: Progress) -> Manifest:
     members = tuple(_member(file, install, progress) for file in files)
-    locked = read_lock(install).images
+    locked = ImageStore(install).lock().images
     keys = sorted({member.key for member in members if member.key})
     return Manifest(members=members, locked={key: locked[key] for key in keys if key in locked})
 
 
 def _member(file: _File, install: Path, progress: Progress) -> Member:
     entry, source = file.entry, file.source
-    stamp = read_stamp(entry.path, install) if entry and entry.path else None
+    stamp = ImageStore(install).stamp(entry.path) if entry and entry.path else None
     sha256 = sha256_file(source, progress)
     if stamp and stamp.sha256 not in (None, sha256):
         reason = f"expected {stamp.sha256}, got {sha256}"

@@ -9,8 +9,7 @@ from llmbx.api import Value
 
 from ..archives import path_problem
 from ..containers.images.inventory import SUFFIXES
-from ..containers.images.lockfile import Locked
-from ..containers.images.stamps import Stamp
+from ..containers.images.store import Locked, Stamp
 
 NAME = "llmbx-bundle.json"
 

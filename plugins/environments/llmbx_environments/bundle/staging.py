@@ -6,9 +6,8 @@ import errno
 import shutil
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 
-from ..containers.images.stamps import write_stamp
+from ..containers.images.store import ImageStore
 from ..leftovers import partial_path
 from .manifest import DOCKER, IMAGES, Member
 
@@ -32,7 +31,7 @@ class Staging:
 
     def add(self, member: Member) -> Path:
         """The temporary path of a file."""
-        name = PurePosixPath(member.path).name[-100:]
+        name = PurePosixPath(member.path).name[-80:]
         path = self.scratch / f"{len(self.files)}-{name}"
         self.files.append((member, path))
         return path
@@ -48,32 +47,30 @@ class Staging:
             if target.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "Is a directory", str(target))
             self._make_folders(target.parent)
-            bring(path, partial_path(target))
-        for member, _ in moved:
-            target = self._target(member)
-            temporary = partial_path(target)
+            bring(path, self._beside(member, path))
+        for member, path in moved:
+            target, temporary = self._target(member), self._beside(member, path)
             # The stamp comes first: if llmbx is killed in between, no file matches it.
             if member.stamp:
                 stamp = member.stamp.replace(path=str(target))
-                write_stamp(stamp.of(temporary), self.install)
+                ImageStore(self.install).write_stamp(stamp.of(temporary))
             temporary.replace(target)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
-        for member, _ in self.files:
+        for member, path in self.files:
             with suppress(OSError):
-                partial_path(self._target(member)).unlink()
+                self._beside(member, path).unlink()
         for folder in reversed(self.folders):
             with suppress(OSError):
                 folder.rmdir()  # if it is empty
 
     def _target(self, member: Member) -> Path:
         return self.install / member.path
+
+    def _beside(self, member: Member, path: Path) -> Path:
+        """A temporary path in the folder of the target; the number in `path` makes it unique."""
+        return partial_path(self._target(member).with_name(path.name))
 
     def _make_folders(self, folder: Path) -> None:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]

@@ -24,7 +24,7 @@ from llmbx.api import (
 )
 
 from ..archives import TarMember, package_problem, tar_members
-from ..containers.images import lockfile
+from ..containers.images.store import ImageStore
 from ..containers.images.verify import problem
 from ..space import require_space
 from .manifest import DOCKER, IMAGES, NAME, WHEELS, Manifest, Member, is_allowed
@@ -56,17 +56,18 @@ def import_bundle(bundle: Path, install: Path, accept: bool, progress: Progress)
                 reader.copy(source, temporary, member)
             staging.finish()
     for key, entry in manifest.locked.items():
-        lockfile.remember(install, key, entry.digest, entry.files)
+        ImageStore(install).remember(key, entry.digest, entry.files)
     return manifest
 
 
 def _check_lock(manifest: Manifest, install: Path, accept: bool) -> None:
     """Raise `InfraError` if the install knows an image of the bundle by another digest."""
+    store = ImageStore(install)
     for key, entry in manifest.locked.items():
-        lockfile.check_digest(install, key, entry.digest, accept)
+        store.check_digest(key, entry.digest, accept)
         if entry.digest is None:
             for name, sha256 in entry.files.items():
-                lockfile.check_file(install, key, name, sha256, accept)
+                store.check_file(key, name, sha256, accept)
 
 
 class _Reader:

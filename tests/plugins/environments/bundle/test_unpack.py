@@ -172,7 +172,7 @@ def test_a_move_that_fails_puts_everything_back(tmp_path: Path, monkeypatch: pyt
     real = staging.bring
 
     def bring(path: Path, target: Path) -> None:
-        if ".c.partial" in target.name:
+        if "-c.partial" in target.name:
             raise OSError(28, "No space left on device")
         real(path, target)
 

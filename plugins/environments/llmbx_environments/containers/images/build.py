@@ -23,8 +23,7 @@ from ..built import built_reference, rebuilt_reference
 from ..naming import file_name, is_file, parse_reference
 from ..settings import ContainerSettings
 from .definition import apptainer_definition, dockerfile, rebased
-from .lockfile import STORE, remember
-from .stamps import Stamp, write_stamp
+from .store import DOCKER, ImageStore, Stamp
 from .tool import Command, run_import
 from .verify import require_intact, sha256_of_new
 
@@ -109,7 +108,7 @@ def build_docker(recipe: Recipe, install: Path, progress: Progress) -> str:
     image = stored(reference)
     if image is None:
         raise InfraError(f"docker build succeeded, but Docker does not have {reference}")
-    remember(install, reference, image.id, {STORE: image.id})
+    ImageStore(install).remember(reference, image.id, {DOCKER: image.id})
     return reference
 
 
@@ -117,7 +116,8 @@ def build_file(
     recipe: Recipe, install: Path, tool: Apptainer, progress: Progress, settings: ContainerSettings
 ) -> Path:
     """Build the SIF file of the image in the install and return its path. Raises `InfraError`."""
-    target = install / "images" / file_name(recipe.reference, tool.suffix)
+    store = ImageStore(install)
+    target = store.folder / file_name(recipe.reference, tool.suffix)
     registry = "" if is_file(recipe.base) else parse_reference(recipe.base).registry
     options = ("--no-https",) if settings.plain_http(registry) else ()
     with _context(recipe, install) as folder:
@@ -139,8 +139,8 @@ def build_file(
             tool=tool.name,
             imported=time.strftime("%Y-%m-%d"),
         )
-        write_stamp(stamp.of(output), install)
-        remember(install, recipe.reference, None, {target.name: sha256})
+        store.write_stamp(stamp.of(output))
+        store.remember(recipe.reference, None, {target.name: sha256})
         output.replace(target)
     return target
 

@@ -13,11 +13,10 @@ from ...leftovers import partial_folder
 from ...locks import held
 from ..built import BUILT, require_importable
 from ..naming import is_file
-from . import lockfile
 from .inside import python_versions
 from .needed import NeededImage, download
 from .registry import RemoteImage
-from .stamps import Stamp, current_stamp, write_stamp
+from .store import DOCKER, ImageStore, Stamp
 from .tool import Command, FileTool, run_import
 from .verify import problem, require_intact, sha256_file, sha256_of_new
 
@@ -53,7 +52,7 @@ class NeededFile(NeededImage):
 
     def stamp(self) -> Stamp | None:
         """The stamp of the file, if the file and its source are unchanged."""
-        stamp = current_stamp(self.path, self.install)
+        stamp = self.store.current_stamp(self.path)
         if stamp and self.source and stamp.digest != self.source_digest():
             return None
         return stamp
@@ -63,13 +62,13 @@ class NeededFile(NeededImage):
         source = self.source
         assert source is not None
         _require_file(source)
-        stamp = current_stamp(source, self.install)
+        stamp = self.store.current_stamp(source)
         if stamp and stamp.sha256:
             return stamp.sha256
         require_intact(source)
         sha256 = sha256_file(source, self.progress)
         stamp = Stamp(path=str(source), reference=str(source), sha256=sha256)
-        write_stamp(stamp.of(source), self.install)
+        self.store.write_stamp(stamp.of(source))
         return sha256
 
     def check(self, digest: str | None, sha256: str | None) -> None:
@@ -77,7 +76,7 @@ class NeededFile(NeededImage):
         self.check_digest(digest)
         if digest is None or sha256 is None:
             accept = self.request.accept_change
-            lockfile.check_file(self.install, self.key, self.path.name, sha256, accept)
+            self.store.check_file(self.key, self.path.name, sha256, accept)
 
 
 def ensure_file(need: NeededFile) -> Image:
@@ -88,9 +87,9 @@ def ensure_file(need: NeededFile) -> Image:
     """
     stamp = need.stamp() or _create(need)
     need.check(stamp.digest, stamp.sha256)
-    files = {need.path.name: stamp.sha256, lockfile.STORE: stamp.config}
+    files = {need.path.name: stamp.sha256, DOCKER: stamp.config}
     digests = {name: digest for name, digest in files.items() if digest}
-    lockfile.remember(need.install, need.key, stamp.digest, digests)
+    need.store.remember(need.key, stamp.digest, digests)
     return need.image.replace(digest=stamp.proof, versions=stamp.versions)
 
 
@@ -100,14 +99,14 @@ def inspect_file(image: Image, tool: FileTool, install: Path) -> Image:
     The image is returned unchanged if no container can be started here. Raises `UsageError` if it
     has no python3.
     """
-    path = Path(image.path or "")
-    stamp = current_stamp(path, install)
+    path, store = Path(image.path or ""), ImageStore(install)
+    stamp = store.current_stamp(path)
     if stamp is None or "python" in stamp.versions:
         return image
     versions = python_versions(tool.start_command(path), image.reference)
     if versions is None:
         return image
-    write_stamp(stamp.replace(versions=versions), install)
+    store.write_stamp(stamp.replace(versions=versions))
     return image.replace(versions=versions)
 
 
@@ -149,10 +148,10 @@ def _verify_existing(need: NeededFile) -> Stamp:
     stamp = Stamp(path=str(need.path), reference=need.key).of(need.path)
     sha256 = sha256_file(need.path, need.progress)
     need.check(None, sha256)
-    entry = lockfile.read_lock(need.install).images.get(need.key, lockfile.Locked())
+    entry = need.store.locked(need.key)
     digest = entry.digest if entry.files.get(need.path.name) == sha256 else None
     stamp = stamp.replace(sha256=sha256, digest=digest)
-    write_stamp(stamp, need.install)
+    need.store.write_stamp(stamp)
     return stamp
 
 
@@ -182,7 +181,7 @@ def _write_file(need: NeededFile, digest: str, remote: RemoteImage | None = None
         ).of(output)
         # The stamp comes before the rename: if llmbx is killed in between, no file matches the
         # stamp, while a file without a stamp would lose its digest.
-        write_stamp(stamp, need.install)
+        need.store.write_stamp(stamp)
         output.replace(need.path)
     need.progress(f"{need.title}: ready, {format_bytes(stamp.size)}, {stamp.proof}")
     return stamp

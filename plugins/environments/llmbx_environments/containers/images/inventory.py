@@ -13,8 +13,7 @@ from ... import leftovers
 from ..built import BUILT
 from ..naming import is_file, parse_reference
 from ..settings import ContainerSettings
-from . import stamps
-from .lockfile import read_lock
+from .store import ImageStore, Stamp
 from .verify import problem, sha256_file
 
 SUFFIXES = (".sqsh", ".sif")
@@ -60,7 +59,7 @@ def entries(install: Path) -> list[Entry]:
     """Every image of the install: files, and the Docker images of runs. Nothing is hashed."""
     images = [_of_file(path, install) for path in _files(install)]
     listed = {entry.path for entry in images}
-    for stamp in stamps.all_stamps(install):
+    for stamp in ImageStore(install).stamps():
         if stamp.path in listed:
             continue
         if stamp.inode == 0:
@@ -132,17 +131,18 @@ def remove(entry: Entry, install: Path) -> int:
     path, folder = Path(entry.path), install / "images"
     if path.parent != folder:
         raise UsageError(f"{path} is not in {folder}: llmbx deletes only images in that folder")
-    stamps.delete_stamp(entry.path, install)
+    ImageStore(install).delete_stamp(path)
     path.unlink(missing_ok=True)
     return entry.size or 0
 
 
 def delete_leftovers(install: Path) -> int:
     """Delete leftovers of imports and the stamps of missing files, and return the bytes freed."""
-    freed = sum(leftovers.delete(path) for path in leftovers.leftovers(install / "images"))
-    for stamp in stamps.all_stamps(install):
+    store = ImageStore(install)
+    freed = sum(leftovers.delete(path) for path in leftovers.leftovers(store.folder))
+    for stamp in store.stamps():
         if stamp.inode and not Path(stamp.path).exists():
-            stamps.delete_stamp(stamp.path, install)
+            store.delete_stamp(stamp.path)
     return freed
 
 
@@ -154,8 +154,8 @@ def _files(install: Path) -> Iterator[Path]:
 
 
 def _of_file(path: Path, install: Path) -> Entry:
-    stamp = stamps.read_stamp(str(path), install)
-    current = stamps.current_stamp(path, install)
+    store = ImageStore(install)
+    stamp, current = store.stamp(path), store.current_stamp(path)
     state = "ok" if current else "changed" if stamp else "not verified"
     if reason := problem(path):
         state = f"corrupt: {reason}"
@@ -171,14 +171,14 @@ def _of_file(path: Path, install: Path) -> Entry:
     )
 
 
-def _of_docker_image(stamp: stamps.Stamp, install: Path) -> Entry:
-    locked = read_lock(install).images.get(stamp.reference)
+def _of_docker_image(stamp: Stamp, install: Path) -> Entry:
+    digest = ImageStore(install).locked(stamp.reference).digest
     return Entry(
         name=stamp.path,
         reference=stamp.reference,
         kind=stamp.tool,
         size=None,
-        digest=locked.digest if locked else None,
+        digest=digest,
         imported=None,
         state="ok",
     )
@@ -187,12 +187,13 @@ def _of_docker_image(stamp: stamps.Stamp, install: Path) -> Entry:
 def _file_state(path: Path, install: Path, progress: Progress) -> str:
     if reason := problem(path):
         return f"corrupt: {reason}"
-    stamp, sha256 = stamps.read_stamp(str(path), install), sha256_file(path, progress)
+    store = ImageStore(install)
+    stamp, sha256 = store.stamp(path), sha256_file(path, progress)
     if stamp is None or stamp.sha256 is None:
         return "ok"
     if stamp.sha256 != sha256:
         return f"changed: expected {stamp.sha256}, got {sha256}"
-    stamps.write_stamp(stamp.of(path), install)
+    store.write_stamp(stamp.of(path))
     return "ok"
 
 
@@ -209,13 +210,13 @@ def _docker_state(entry: Entry) -> str:
 def _registry_state(reference: str, install: Path, settings: ContainerSettings) -> str:
     from .registry import look_up
 
-    locked = read_lock(install).images.get(reference)
-    if locked is None or locked.digest is None or reference.startswith(BUILT):
+    locked = ImageStore(install).locked(reference).digest
+    if locked is None or reference.startswith(BUILT):
         return "ok"
     try:
         digest = look_up(parse_reference(reference), settings).digest
     except LlmbxError as error:
         return f"ok, but the registry could not be checked: {error}"
-    if digest == locked.digest:
+    if digest == locked:
         return "ok"
-    return f"re-pushed: local digest {locked.digest}, registry digest {digest}"
+    return f"re-pushed: local digest {locked}, registry digest {digest}"

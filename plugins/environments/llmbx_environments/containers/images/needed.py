@@ -11,18 +11,18 @@ from llmbx.api import Image, ImageRequest, InfraError, Progress, format_bytes, s
 from ...space import require_space
 from ..naming import Reference, parse_reference
 from ..settings import ContainerSettings
-from . import lockfile
 from .registry import RemoteImage, look_up_pinned
+from .store import ImageStore
 from .transient import Attempts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NeededImage(ABC):
-    """An image that a run needs, in an install."""
+    """An image that a run needs, in the store of an install."""
 
     image: Image
     request: ImageRequest
-    install: Path
+    store: ImageStore
     progress: Progress
     offline: bool = False
 
@@ -63,7 +63,7 @@ class NeededImage(ABC):
                 f"{self.title}: the recipe is pinned to {pinned}, but {self.subject} is {digest}; "
                 f"to use it anyway, pass --accept-image-change"
             )
-        lockfile.check_digest(self.install, self.key, digest, accept)
+        self.store.check_digest(self.key, digest, accept)
 
     def look_up(self, attempts: Attempts) -> RemoteImage:
         """Look the image up in its registry, and check its digest."""

@@ -112,6 +112,7 @@ class FileRuntime(Container):
         An existing file does not need the tool, which only compute nodes may have.
         """
         from ..images.files import NeededFile, ensure_file
+        from ..images.store import ImageStore
 
         image = self.plan(request, install)
         missing = self.importer_missing()
@@ -123,7 +124,7 @@ class FileRuntime(Container):
         need = NeededFile(
             image=image,
             request=request,
-            install=install,
+            store=ImageStore(install),
             progress=progress,
             offline=offline,
             tool=self.file_tool(),

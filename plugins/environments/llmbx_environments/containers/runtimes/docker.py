@@ -89,6 +89,7 @@ class DockerRuntime(Container):
         self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False
     ) -> Image:
         """Find the image in the daemon, pull it, or load it from a Docker archive."""
+        from ..images.store import ImageStore
         from .docker_images import StoredImage, ensure_stored, load_archive
 
         if reason := self.available():
@@ -96,7 +97,7 @@ class DockerRuntime(Container):
         need = StoredImage(
             image=self.plan(request, install),
             request=request,
-            install=install,
+            store=ImageStore(install),
             progress=progress,
             offline=offline,
         )

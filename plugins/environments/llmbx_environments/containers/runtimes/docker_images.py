@@ -9,10 +9,9 @@ from llmbx.api import Image, InfraError, UsageError, disk_errors
 
 from ...locks import held
 from ..built import require_importable
-from ..images import lockfile
 from ..images.inside import python_versions
 from ..images.needed import NeededImage, download
-from ..images.stamps import Stamp, current_stamp, read_stamp, write_stamp
+from ..images.store import DOCKER, ImageStore, Stamp
 from ..images.tool import Command
 from ..images.verify import require_intact, sha256_file
 from ..naming import Reference, file_name
@@ -41,8 +40,8 @@ def ensure_stored(need: StoredImage) -> Image:
     present = stored(need.key) or _fetch(need)
     digest = _digest(present, need.reference) or _locked_digest(present, need) or present.id
     need.check_digest(digest)
-    lockfile.remember(need.install, need.key, digest, {lockfile.STORE: present.id})
-    stamp = _stamp(present.id, need.key, need.install)
+    need.store.remember(need.key, digest, {DOCKER: present.id})
+    stamp = _stamp(present.id, need.key, need.store)
     return need.image.replace(digest=digest, versions=stamp.versions)
 
 
@@ -50,21 +49,21 @@ def load_archive(need: StoredImage, source: Path) -> Image:
     """Return the image of a Docker archive; load it unless the daemon has the image already."""
     if not source.is_file():
         raise UsageError(f"image file {source} does not exist")
-    install, accept = need.install, need.request.accept_change
-    stamp = current_stamp(source, install)
+    store, accept, key = need.store, need.request.accept_change, str(source)
+    stamp = store.current_stamp(source)
     if stamp is None or stamp.digest is None or stored(stamp.digest) is None:
         require_intact(source)
         need.progress(f"image {source.name}: loading it into Docker")
         sha256 = sha256_file(source, need.progress)
-        lockfile.check_file(install, str(source), source.name, sha256, accept)
+        store.check_file(key, source.name, sha256, accept)
         identity = load(source)
-        stamp = Stamp(path=str(source), reference=str(source), digest=identity, sha256=sha256)
+        stamp = Stamp(path=key, reference=key, digest=identity, sha256=sha256)
         stamp = stamp.of(source)
-        write_stamp(stamp, install)
-    lockfile.check_file(install, str(source), source.name, stamp.sha256, accept)
-    lockfile.remember(install, str(source), None, {source.name: stamp.sha256 or ""})
+        store.write_stamp(stamp)
+    store.check_file(key, source.name, stamp.sha256, accept)
+    store.remember(key, None, {source.name: stamp.sha256 or ""})
     name = stamp.digest or ""
-    versions = _stamp(name, str(source), install).versions
+    versions = _stamp(name, key, store).versions
     return need.image.replace(reference=name, digest=stamp.sha256, versions=versions)
 
 
@@ -77,12 +76,13 @@ def inspect_stored(image: Image, install: Path) -> Image:
     present = None if image.versions else stored(image.reference)
     if present is None:
         return image
-    stamp = _stamp(present.id, image.reference, install)
+    store = ImageStore(install)
+    stamp = _stamp(present.id, image.reference, store)
     name = stamp.reference if image.reference == present.id else image.reference
     options = ("--rm", "--pull", "never", "--network", "host", "--entrypoint", "")
     start = Command(argv=("docker", "run", *options, present.id))
     versions = python_versions(start, name) or {}
-    write_stamp(stamp.replace(versions=versions), install)
+    store.write_stamp(stamp.replace(versions=versions))
     return image.replace(versions=versions)
 
 
@@ -95,7 +95,7 @@ def _fetch(need: StoredImage) -> Stored:
             f"prepare` on a machine with network access, or import a bundle with `llmbx image "
             f"import BUNDLE`"
         )
-    lease = need.install / "images" / f".docker-{file_name(need.key, '')}.lease"
+    lease = need.store.folder / f".docker-{file_name(need.key, '')}.lease"
     with disk_errors(str(lease)), held(lease, f"it pulls {need.key}", need.progress):
         return stored(need.key) or _pull(need)
 
@@ -131,15 +131,15 @@ def _digest(image: Stored, reference: Reference) -> str | None:
 
 def _locked_digest(image: Stored, need: StoredImage) -> str | None:
     """The locked digest of an image that was loaded from an archive, recognized by its id."""
-    entry = lockfile.read_lock(need.install).images.get(need.key)
-    return entry.digest if entry and entry.files.get(lockfile.STORE) == image.id else None
+    entry = need.store.locked(need.key)
+    return entry.digest if entry.files.get(DOCKER) == image.id else None
 
 
-def _stamp(identity: str, name: str, install: Path) -> Stamp:
+def _stamp(identity: str, name: str, store: ImageStore) -> Stamp:
     """The stamp of a Docker image; created if missing, so that `llmbx image list` shows it."""
     key = f"docker/{identity}"
-    stamp = read_stamp(key, install)
+    stamp = store.stamp(key)
     if stamp is None:
         stamp = Stamp(path=key, reference=name, tool="docker")
-        write_stamp(stamp, install)
+        store.write_stamp(stamp)
     return stamp

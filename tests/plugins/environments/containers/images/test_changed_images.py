@@ -11,7 +11,7 @@ import pytest
 from llmbx.errors import InfraError
 from llmbx.model import Image, ImageRequest
 from llmbx_environments.containers.images.files import NeededFile, ensure_file
-from llmbx_environments.containers.images.lockfile import read_lock, remember
+from llmbx_environments.containers.images.store import ImageStore
 from llmbx_environments.containers.images.tool import Command, FileTool
 from llmbx_environments.containers.naming import Reference
 from llmbx_environments.containers.runtimes import docker_images
@@ -64,7 +64,9 @@ def image_file(registry: Registry, tool: Tool, install: Path) -> MakeFile:
     def make(**members: object) -> NeededFile:
         request = ImageRequest(reference=f"{registry.name}/team/app:1").replace(**members)
         image = PyxisRuntime().plan(request, install)
-        return NeededFile(image=image, request=request, install=install, tool=tool, progress=lambda line: None)
+        return NeededFile(
+            image=image, request=request, store=ImageStore(install), tool=tool, progress=lambda line: None
+        )
 
     return make
 
@@ -73,7 +75,7 @@ def test_the_digest_of_the_registry_is_imported_and_locked(image_file: MakeFile,
     image = ensure_file(image_file())
     assert image.digest == digest(INDEX)
     assert [reference.digest for reference in tool.imported] == [digest(INDEX)], "and not what the tag is by then"
-    locked = read_lock(install).images[image_file().key]
+    locked = ImageStore(install).lock().images[image_file().key]
     assert (locked.digest, locked.files["docker"]) == (digest(INDEX), CONFIG)
     assert ensure_file(image_file()) == image and len(tool.imported) == 1
 
@@ -81,7 +83,7 @@ def test_the_digest_of_the_registry_is_imported_and_locked(image_file: MakeFile,
 def test_a_registry_that_returns_another_digest_than_the_lock_has_is_refused(
     image_file: MakeFile, tool: Tool, install: Path
 ) -> None:
-    remember(install, image_file().key, EARLIER, {})
+    ImageStore(install).remember(image_file().key, EARLIER, {})
     with pytest.raises(InfraError) as refused:
         ensure_file(image_file())
     problem = str(refused.value)
@@ -89,13 +91,13 @@ def test_a_registry_that_returns_another_digest_than_the_lock_has_is_refused(
     name = image_file().key.removesuffix(":1")
     assert problem.endswith(f"pass --accept-image-change; to keep the old one, pass --image {name}@{EARLIER}")
     assert tool.imported == [] and not image_file().path.exists()
-    assert read_lock(install).images[image_file().key].digest == EARLIER
+    assert ImageStore(install).lock().images[image_file().key].digest == EARLIER
 
 
 def test_an_accepted_change_replaces_the_locked_digest(image_file: MakeFile, tool: Tool, install: Path) -> None:
-    remember(install, image_file().key, EARLIER, {})
+    ImageStore(install).remember(image_file().key, EARLIER, {})
     assert ensure_file(image_file(accept_change=True)).digest == digest(INDEX)
-    assert read_lock(install).images[image_file().key].digest == digest(INDEX)
+    assert ImageStore(install).lock().images[image_file().key].digest == digest(INDEX)
     assert ensure_file(image_file()).digest == digest(INDEX), "it is accepted once and for all"
 
 
@@ -105,7 +107,7 @@ def test_a_file_that_was_imported_before_is_refused_if_the_lock_says_otherwise(
     """For example because the lock is that of a shared folder."""
     ensure_file(image_file())
     (install / "images" / "images.lock").unlink()
-    remember(install, image_file().key, EARLIER, {})
+    ImageStore(install).remember(image_file().key, EARLIER, {})
     with pytest.raises(InfraError, match=f"as {EARLIER}, the tag is now {digest(INDEX)}"):
         ensure_file(image_file())
 
@@ -156,10 +158,8 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
 
 def pulled(file: NeededFile) -> Image:
     """The same image with the runtime `docker`."""
-    image = DockerRuntime().plan(file.request, file.install)
-    need = docker_images.StoredImage(
-        image=image, request=file.request, install=file.install, progress=lambda line: None
-    )
+    image = DockerRuntime().plan(file.request, file.store.install)
+    need = docker_images.StoredImage(image=image, request=file.request, store=file.store, progress=lambda line: None)
     return docker_images.ensure_stored(need)
 
 
@@ -167,7 +167,7 @@ def test_docker_pulls_the_digest_of_the_registry_and_it_is_locked(
     image_file: MakeFile, daemon: Daemon, install: Path
 ) -> None:
     assert pulled(image_file()).digest == digest(INDEX) and daemon.pulled == [digest(INDEX)]
-    assert read_lock(install).images[image_file().key].digest == digest(INDEX)
+    assert ImageStore(install).lock().images[image_file().key].digest == digest(INDEX)
     assert pulled(image_file()).digest == digest(INDEX) and len(daemon.pulled) == 1
 
 
@@ -176,7 +176,7 @@ def test_docker_does_not_pull_another_digest_than_the_lock_or_the_recipe_has(
 ) -> None:
     with pytest.raises(InfraError, match=f"the recipe is pinned to {EARLIER}, but it is {digest(INDEX)}"):
         pulled(image_file(digest=EARLIER))
-    remember(install, image_file().key, EARLIER, {})
+    ImageStore(install).remember(image_file().key, EARLIER, {})
     with pytest.raises(InfraError, match=f"as {EARLIER}, the tag is now {digest(INDEX)}"):
         pulled(image_file())
     assert daemon.pulled == []
@@ -192,7 +192,7 @@ def test_an_image_that_docker_pulled_must_be_the_one_that_was_asked_for(image_fi
 def test_an_image_that_docker_already_has_is_compared_with_the_lock_too(
     image_file: MakeFile, daemon: Daemon, install: Path, registry: Registry
 ) -> None:
-    remember(install, image_file().key, EARLIER, {})
+    ImageStore(install).remember(image_file().key, EARLIER, {})
     daemon.image = Stored(id=CONFIG, digests={f"{registry.name}/team/app": digest(INDEX)})
     with pytest.raises(InfraError, match=f"as {EARLIER}, the tag is now {digest(INDEX)}"):
         pulled(image_file())

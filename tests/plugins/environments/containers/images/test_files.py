@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from llmbx.errors import InfraError, UsageError
 from llmbx.model import ImageRequest
-from llmbx_environments.containers.images import stamps, verify
-from llmbx_environments.containers.images.lockfile import STORE, check_digest, lock_path, read_lock, remember
+from llmbx_environments.containers.images import verify
+from llmbx_environments.containers.images.store import DOCKER, ImageStore, Stamp
 from llmbx_environments.containers.runtimes.pyxis import PyxisRuntime
 from llmbx_environments.space import require_space
 
@@ -106,40 +106,43 @@ def test_a_squashfs_file_of_the_users_is_hashed_once_and_its_change_is_noticed(t
 
 
 def test_a_stamp_fits_only_its_own_file(tmp_path: Path) -> None:
-    file = tmp_path / "images" / "a.sif"
+    store = ImageStore(tmp_path)
+    file = store.folder / "a.sif"
     file.parent.mkdir()
     file.write_bytes(b"1234")
-    stamp = stamps.Stamp(path=str(file), reference="a", sha256=ONE).of(file)
-    stamps.write_stamp(stamp, tmp_path)
-    assert stamps.current_stamp(file, tmp_path) == stamp
+    stamp = Stamp(path=str(file), reference="a", sha256=ONE).of(file)
+    store.write_stamp(stamp)
+    assert store.current_stamp(file) == stamp
     other = tmp_path / "copy"
     other.write_bytes(b"1234")
     os.utime(other, ns=(stamp.mtime_ns, stamp.mtime_ns))
     other.replace(file)
-    assert stamps.current_stamp(file, tmp_path) is None, "another inode is another file"
+    assert store.current_stamp(file) is None, "another inode is another file"
 
 
 def test_the_lock_keeps_the_first_digest_until_a_change_is_accepted(tmp_path: Path) -> None:
-    remember(tmp_path, "r/a:1", ONE, {"a.sif": TWO})
-    check_digest(tmp_path, "r/a:1", ONE, accept=False)
+    store = ImageStore(tmp_path)
+    store.remember("r/a:1", ONE, {"a.sif": TWO})
+    store.check_digest("r/a:1", ONE, accept=False)
     with pytest.raises(InfraError) as stopped:
-        check_digest(tmp_path, "r/a:1", TWO, accept=False)
+        store.check_digest("r/a:1", TWO, accept=False)
     assert ONE in str(stopped.value) and TWO in str(stopped.value) and "--accept-image-change" in str(stopped.value)
-    check_digest(tmp_path, "r/a:1", TWO, accept=True)
-    remember(tmp_path, "r/a:1", ONE, {STORE: ONE})
-    assert read_lock(tmp_path).images["r/a:1"].files == {"a.sif": TWO, STORE: ONE}
-    remember(tmp_path, "r/a:1", TWO, {"b.sif": ONE})
-    entry = read_lock(tmp_path).images["r/a:1"]
+    store.check_digest("r/a:1", TWO, accept=True)
+    store.remember("r/a:1", ONE, {DOCKER: ONE})
+    assert store.lock().images["r/a:1"].files == {"a.sif": TWO, DOCKER: ONE}
+    store.remember("r/a:1", TWO, {"b.sif": ONE})
+    entry = store.lock().images["r/a:1"]
     assert (entry.digest, entry.files) == (TWO, {"b.sif": ONE}), "files of the old digest are forgotten"
-    remember(tmp_path, "r/a:1", None, {"b.sif": TWO})
-    assert read_lock(tmp_path).images["r/a:1"].digest is None, "of an unknown file no registry's digest is claimed"
+    store.remember("r/a:1", None, {"b.sif": TWO})
+    assert store.lock().images["r/a:1"].digest is None, "of an unknown file no registry's digest is claimed"
 
 
 def test_a_lock_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    remember(tmp_path, "r/a:1", ONE, {})
-    lock_path(tmp_path).write_text(json.dumps({"images": 3}))
+    store = ImageStore(tmp_path)
+    store.remember("r/a:1", ONE, {})
+    store.lock_path.write_text(json.dumps({"images": 3}))
     with pytest.raises(UsageError, match=r"images\.lock cannot be read"):
-        read_lock(tmp_path)
+        store.lock()
 
 
 def test_room_is_demanded_before_an_import(tmp_path: Path) -> None:
