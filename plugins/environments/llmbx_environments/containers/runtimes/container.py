@@ -82,6 +82,9 @@ class Container(Runtime):
 class FileRuntime(Container):
     """Base class of the runtimes whose images are files in the install."""
 
+    converts = False
+    """Whether the tool converts Docker archives."""
+
     @abstractmethod
     def file_tool(self) -> FileTool:
         """The tool that creates the files."""
@@ -131,9 +134,6 @@ class FileRuntime(Container):
             source=archive(request) if self.converts else None,
         )
         return ensure_file(need)
-
-    converts = False
-    """Whether the tool converts Docker archives."""
 
     def _converted(self, request: ImageRequest, install: Path) -> Path | None:
         """The file made from a Docker archive; its name has a hash of the archive's path."""
