@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
+
+from .literals import Filter, without_numbers
 
 Role = Literal["cause", "precursor", "contact", "watchdog", "end", "scheduler", "stopped", "detail"]
 """What a line is in the story of a failure.
@@ -203,33 +206,16 @@ EXPLAINED: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
 """Lines (left) that are the echo of a line that states the reason (right), even if they come before it."""
 
 
-def words() -> tuple[str, ...]:
-    """A few words of which every line that a signature matches has one: the quick filter of the table."""
-    return _WORDS
-
-
-_WORDS = (
-    "rror", "emory", "illed", "Traceback", "imeout", "ERR", "SIG", "ault", "bort", "erminat", "onnect", "bad_alloc",
-    "mkdir", "Xid", "xit", "CANCELLED", "DUE TO", "NODE_FAIL", "ailed", "ailure", "uncorrect", "Uncorrect",
-    "fallen off", "Fallen off", "oom", "OOM", "Out Of", "No space", "quota", "already in use", "Read-only", "Offline",
-    "gated", "restricted", "cached files", "disk cache", "async event", "link down", "ibv_", "IBV_", "retry count",
-    "Uncaught", "socket", "task died", "remote process", "TCPStore", "closing signal", "Job step", "Duplicate GPU",
-    "undefined symbol", "ncclInvalid", "invalid usage", "EADDRINUSE", "EXHAUSTED", "could not create",
-    "unexpected pos", "No CUDA", "cudaGet", "mismatch", "CUDA_", "KeyboardInterrupt", "core dumped", "Exception",
-    "recvValue", "sendBytes", "UCX", "PMIX", "OPAL", "Client E", "/job:", "process rank", "malloc()", "double free",
-    "free()", "corrupted size", "GPU is lost", "not yet init", "monitoredBarrier", "did not reach", "unhealthy",
-    "timed out", "daemon", "FATAL", "OCI ", "xec format", "generic resource", "task launch", "command not found",
-    "open file", "execve", "NotReady", "not ready", "low on", "Evicted", "pot ", "SPOT", "instance-action",
-    "return code", "Process name", "MPI_ABORT", "RUNNING AT", "BAD TERM", "got signal", "ALLOC_FAILED", "nterruption",
-    "didn't finish", "didn't join", "what():", "Spot", "JAX distributed", "Got completion", "got completion",
-    "NET/IB", "NCCL WARN", "NCCL op", "NCCL comm", "Unauthorized", "Errno", "host  ", "TIME LIMIT", "collective",
-    "ErrImagePull", "ImagePullBackOff", "heartbeat", "start container", "container start",
-)  # fmt: skip
+@cache
+def table_filter() -> Filter:
+    """The filter of the table, which takes some milliseconds to make."""
+    return Filter(patterns())
 
 
 def match(text: str) -> Signature | None:
     """The signature of a line's text; None if no signature matches."""
-    return next((signature for signature in TABLE if signature.pattern.search(text)), None)
+    candidates = (TABLE[place] for place in table_filter().places(without_numbers(text)))
+    return next((signature for signature in candidates if signature.pattern.search(text)), None)
 
 
 def patterns() -> Iterator[str]:

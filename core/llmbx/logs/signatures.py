@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import cache
 from itertools import islice
 
 from ..model import Event
+from .literals import Filter, without_numbers
 from .origin import Origin, origin, unwrapped, without_times
 from .printed import whole
-from .signature_table import Role, Signature, match, words
+from .signature_table import Role, Signature, match, table_filter
 
 MAX_EVENTS = 32
 """Maximum number of events with the same text but for numbers: a thousand ranks print the same failure."""
@@ -75,7 +77,7 @@ class Signatures:
     """Finds failures in a stream of clean lines. Use one object per log and feed it every line."""
 
     def __init__(self) -> None:
-        self._quiet: set[str] = set()
+        self._quiet: set[bytes] = set()
         self._seen: dict[tuple[str, str], int] = {}
         self._made = 0
         self._open: dict[str, _Traceback] = {}
@@ -83,18 +85,21 @@ class Signatures:
         self._detail: set[str] = set()
         self._summary: dict[str, str] | None = None
         self._quoting: str | None = None
+        self._waits = False
         self._waited = 0
         self._previous = ""
         self._finished = False
 
     def feed(self, line: str) -> list[Event]:
         """Return the events found in one line."""
-        waits = bool(self._open or self._detail) or self._summary is not None or self._quoting is not None
-        if waits and self._waited > _MAX_WAIT:
-            waits = False
+        if not self._waits and self._is_quiet(line):
+            self._previous = line
+            return []
+        self._waited = self._waited + 1 if self._waits else 0
+        if self._waited > _MAX_WAIT:
             self._give_up()
-        self._waited = self._waited + 1 if waits else 0
-        found = self._look(line) if waits or not self._is_quiet(line) else []
+        found = self._look(line)
+        self._waits = bool(self._open or self._detail) or self._summary is not None or self._quoting is not None
         self._previous = line
         return found
 
@@ -102,6 +107,7 @@ class Signatures:
         self._open.clear()
         self._detail.clear()
         self._summary = self._quoting = None
+        self._waited = 0
 
     def finished(self) -> None:
         """Mark the training loop as successfully finished: later failures happened after it."""
@@ -109,10 +115,10 @@ class Signatures:
 
     def _is_quiet(self, line: str) -> bool:
         """Whether no signature may match the line. It is remembered by the line's shape: a log has few of them."""
-        shape = _shape(line)
+        shape = without_numbers(line)
         if shape in self._quiet:
             return True
-        quiet = not any(map(shape.__contains__, _WORDS))
+        quiet = not _matters(shape)
         if quiet and len(self._quiet) < _MAX_SHAPES:
             self._quiet.add(shape)
         return quiet
@@ -262,20 +268,24 @@ _CONTAINER = Signature("container_error", "cause", re.compile(""))
 _DETAIL = Signature("nccl_warning", "detail", re.compile(""))
 
 
-_WORDS = words()
 _MAX_SHAPES = 4096
-_DIGITS = str.maketrans("", "", "0123456789")
-_POINTER = re.compile(r"0x[0-9a-f]+")
+_BEGINNINGS = (TRACEBACK, *_HARMLESS, "Last error:", "Root Cause (first observed failure)")
+"""What the lines have after which others are read."""
 
 
-def _shape(line: str) -> str:
-    """The line without digits and pointers. The words of the filter have none, so it has each that the line has."""
-    return (_POINTER.sub("", line) if "0x" in line else line).translate(_DIGITS)
+@cache
+def _others() -> Filter:
+    """The filter of the patterns that are not in the table."""
+    return Filter((*map(re.escape, _BEGINNINGS), _QUOTES.pattern, _EXCEPTION.pattern))
 
 
 def may_matter(line: str) -> bool:
     """Whether a signature may match the line, or a traceback or the like begin in it."""
-    return any(map(_shape(line).__contains__, _WORDS))
+    return _matters(without_numbers(line))
+
+
+def _matters(shape: bytes) -> bool:
+    return bool(table_filter().places(shape) or _others().places(shape))
 
 
 def _facts(kind: str, text: str) -> dict[str, str | int | float]:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llmbx.logs.literals import Filter, required
 from llmbx.logs.signature_table import TABLE
 from llmbx.logs.signatures import Signatures, may_matter
 from llmbx.logs.timeline import SURVIVED, failure
@@ -139,6 +140,25 @@ def test_the_quick_filter_drops_no_line_that_a_signature_matches(place: int) -> 
         assert may_matter(line), line
 
     check()
+
+
+def test_a_pattern_whose_matches_have_no_text_in_common_is_refused() -> None:
+    """The filter would drop its lines, or have to let all pass."""
+    with pytest.raises(ValueError, match="no text that each match contains"):
+        Filter([r"error", r"no space|\d+"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        (r"NET/IB.{0,40}(?:[Gg]ot completion|error)", [["NET/IB"], ["error", "ot completion"]]),
+        (r"^(?:a longer|text) \d+ (?:x+y|maybe)?(?i:CASE)(?!never)$", [["a longer", "text"]]),
+        (r"Xid 79(?:abc)+", [["Xid "], ["abc"]]),
+    ],
+)
+def test_the_texts_of_a_pattern(pattern: str, texts: list[list[str]]) -> None:
+    (clauses,) = required(pattern)
+    assert [sorted(clause) for clause in clauses] == texts
 
 
 def test_an_earlier_time_wins_over_an_earlier_line() -> None:
