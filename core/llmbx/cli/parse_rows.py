@@ -120,7 +120,7 @@ def measure_log(reading: Reading, window: str | None, intervals: bool = False, m
         out_of_order=reading.log.out_of_order is not None,
         attempts=reading.log.attempts,
         cause=cause,
-        failure=reading.log.failure_of_failed if cause is not None else None,
+        failure=reading.log.failure if cause is not None else None,
         unit=reading.format.unit if reading.format else "s",
         checks=checks,
         notes=(*figures.warnings, *reading.log.notes, *_unfinished(reading, status)),
@@ -146,7 +146,7 @@ def _verdict(reading: Reading, figures: Figures, checks: tuple[CheckOutcome, ...
     if invalid is not None:
         return f"Failed ({invalid.text})", cause
     if not figures.steps_measured:
-        return _unmeasured(reading.steps), _cause(log.failure_of_failed)
+        return _unmeasured(reading.steps), cause
     if reading.end is not None and cause is not None:
         return f"Failed (ended with {reading.end})", cause
     return (LATE, late.text) if late is not None else (SUCCESS, None)

@@ -15,7 +15,9 @@ _HOST = r"[A-Za-z][\w-]{0,62}(?:\.[\w-]{1,62}){0,6}"
 
 _PIECE = re.compile(
     rf"""\s*(?:
-      \[?(?P<date>\d{{4}}-\d\d-\d\d)[T_ ](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)(?:Z|[+-]\d\d:?\d\d)?[\]:]?(?:\s|$)
+      \[?(?P<date>\d{{4}}-\d\d-\d\d)[T_ ](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)(?P<zone>Z|[+-]\d\d:?\d\d)?
+        [\]:]?(?:\s|$)
+    | (?P<us>(?:0\d|1[0-2])/[0-3]\d)/(?P<year>\d{{4}})\ (?P<us_clock>\d\d:\d\d:\d\d)\s
     | (?P<month>[A-Z][a-z]{{2}})\s+(?P<day>\d{{1,2}})\s(?P<time>\d\d:\d\d:\d\d(?:\.\d+)?)\s
     | \d{{10,19}}(?=[\s:])\s?
     | \[(?:default|[Rr]ank[ ]?)(?P<tag>\d{{1,7}})\]:\s?
@@ -48,9 +50,10 @@ _RANK = re.compile(
     r"|\btask (\d{1,7}):|\[\[\d{1,9},\d{1,9}\],(\d{1,7})\]"
 )
 _TAG = re.compile(r"(?:\[(?:default|[Rr]ank ?)|,mpirank:)(\d{1,7})(?:,[^\]]{1,80})?\](?:<std\w+>)?:")
-_JSON = re.compile(r'\s*\{"(?:log|message|msg)":')
+_TEXTS = ("log", "message", "msg", "textPayload")
+_JSON = re.compile(r'\s*\{".{0,400}?"?(?:' + "|".join(_TEXTS) + '":)')
 _TIMES = re.compile(
-    r"\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d"
     r"|[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d(?:\.\d+)?|\d\d:\d\d:\d\d(?:[.,]\d+)?|\b\d{10,19}\b"
 )
 
@@ -59,7 +62,8 @@ _TIMES = re.compile(
 class Origin:
     """Where a line comes from; what it does not say is None. `text` is the line without its label.
 
-    `time` is as the line states it, `2026-03-04T08:10:08.391` or, without a year, `03-04T08:10:08.391`.
+    `time` is as the line states it, `2026-03-04T08:10:08.391` or, without a year, `03-04T08:10:08.391`; with its zone
+    if that is known and not UTC.
     """
 
     label: str
@@ -92,17 +96,18 @@ def origin(line: str, label: str | None = None) -> Origin:
     return Origin(line[:position], text, rank, node, time or printed_time(text))
 
 
-def unwrapped(line: str) -> str:
-    """The text of a line that a container engine or a collector wrapped in JSON; another line as it is."""
+def unwrapped(line: str) -> list[str]:
+    """The lines of a text that a container engine, a collector or a logger wrapped in JSON; another line as it is."""
     if not _JSON.match(line):
-        return line
+        return [line]
     try:
         found = json.loads(line)
     except ValueError:
-        return line
-    text = next((found[name] for name in ("log", "message", "msg") if isinstance(found.get(name), str)), line)
+        return [line]
+    text = next((found[name] for name in _TEXTS if isinstance(found.get(name), str)), line)
     time = next((found[name] for name in ("time", "timestamp", "ts") if isinstance(found.get(name), str)), "")
-    return f"{time} {text}".strip("\n").lstrip() if time else str(text).rstrip("\n")
+    rank = f"[rank{found['rank']}]: " if isinstance(found.get("rank"), int) else ""
+    return [f"{time} {rank}{each}".lstrip() if time else rank + each for each in text.strip("\n").split("\n")]
 
 
 def without_times(text: str) -> str:
@@ -134,7 +139,11 @@ def _read(
     named = match["tag"] or match["mpi"] or match["task"]
     host = match["host"] or match["logger"]
     if match["date"]:
-        time = time or f"{match['date']}T{match['clock'].replace(',', '.')}"
+        zone = match["zone"] if match["zone"] not in (None, "Z") and match["zone"].strip("+-0:") else ""
+        zone = zone if ":" in zone or not zone else f"{zone[:3]}:{zone[3:]}"
+        time = time or f"{match['date']}T{match['clock'].replace(',', '.')}{zone}"
+    elif match["us"]:
+        time = time or f"{match['year']}-{match['us'].replace('/', '-')}T{match['us_clock']}"
     elif match["month"]:
         time = time or _named(match["month"], match["day"], match["time"])
     return (

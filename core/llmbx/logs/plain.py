@@ -1,20 +1,44 @@
-"""Reads a log of no known format: of it only failures are known."""
+"""Reads a log of no known format: of it only failures are known, and whether the program went on after them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from ..model import Event
 from .line import Line
 from .parser import LogParser, Record
 from .signatures import Signatures
+from .timeline import PROGRESS, WENT_ON
+
+_PROGRESS = re.compile(
+    r"\b(?:[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch|[Bb]atch|[Uu]pdate)\b\W{0,5}(\d{1,15}(?:\.\d{1,15})?)"
+    r"|\b(\d{1,15})/\d{1,15} \["
+)
+"""The number of a step, an epoch or a progress bar."""
 
 
 class PlainParser(LogParser):
-    """Finds failures that look alike in all frameworks."""
+    """Finds failures that look alike in all frameworks. After one it counts the lines whose step is a later one."""
 
     def __init__(self) -> None:
         self._signatures = Signatures()
+        self._missing = 0
+        self._highest: float | None = None
 
     def feed(self, line: Line) -> Iterable[Record]:
-        """The failures of one line."""
-        return self._signatures.feed(line)
+        """The failures of one line, or the progress that it shows after one."""
+        found = self._signatures.feed(line)
+        if found:
+            self._missing, self._highest = WENT_ON, None
+        elif self._missing and (printed := _PROGRESS.search(line)):
+            return self._progress(float(printed[1] or printed[2]), line)
+        return found
+
+    def _progress(self, number: float, line: Line) -> list[Record]:
+        """Nothing for the first one: another rank may print it late, or the same one again."""
+        before, self._highest = self._highest, max(number, self._highest or number)
+        if before is None or number <= before:
+            return []
+        self._missing -= 1
+        return [Event(kind=PROGRESS, text=line[:100])]

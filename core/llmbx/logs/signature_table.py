@@ -46,6 +46,8 @@ def _signature(kind: str, role: Role, pattern: str, elsewhere: bool | None = Fal
     return Signature(kind, role, re.compile(pattern), elsewhere)
 
 
+_REPORT = r"\S{1,20} \d+ ?: {1,4}\d{1,9} \S.{2,60}?(?:\s\s|\()"
+
 FATAL_XIDS = "48|61|62|63|64|74|79|92|94|95|110|119|120|121|136|140|143|155|156|158"
 
 TABLE: tuple[Signature, ...] = (
@@ -56,7 +58,7 @@ TABLE: tuple[Signature, ...] = (
     ),
     _signature("exception", "cause", r"^F\d{4,8} .{0,80}\] Check failed"),
     # hardware
-    _signature("gpu_error", "cause", rf"NVRM: Xid \([^)]{{1,80}}\): (?:{FATAL_XIDS})\b|[Ff]allen off the bus", True),
+    _signature("gpu_error", "cause", rf"\bXid(?: \([^)]{{1,80}}\))?:? (?:{FATAL_XIDS})\b|[Ff]allen off the bus", True),
     _signature("gpu_error", "cause", r"[Uu]ncorrectable (?:ECC|NVLink)|ECC error encountered|NVLink error", True),
     _signature(
         "gpu_error",
@@ -64,6 +66,8 @@ TABLE: tuple[Signature, ...] = (
         r"\bSXid\b.{0,40}(?:[Ff]atal|2[0-9]{4})|GPU is lost|[Ee]rror 802\b|not yet initialized",
         True,
     ),
+    _signature("gpu_error", "cause", r"\bZE_RESULT_ERROR_DEVICE_LOST\b", True),
+    _signature("gpu_error", "cause", r"\bHSA_STATUS_ERROR_\w+|\bZE_RESULT_ERROR_\w+"),
     _signature("gpu_warning", "precursor", r"NVRM: Xid"),
     _signature(
         "network_warning", "precursor", r"async event: .{0,60}(?:error|fatal|down)|\bport error\b|link down", True
@@ -71,6 +75,7 @@ TABLE: tuple[Signature, ...] = (
     # memory
     _signature("out_of_memory", "cause", r"\boom[-_]kill|OOM Killed|Out of memory: Killed|: Out Of Memory\b"),
     _signature("out_of_memory", "cause", r"stepd\S{0,255}: error: .{0,300}[Ee]xceeded (?:job |step )?memory limit"),
+    _signature("out_of_memory", "cause", r"[Jj]ob killed\b.{0,40}\bv?mem(?:ory)?\b.{0,40}\b(?:limit|exceeded)"),
     _signature(
         "out_of_memory",
         "cause",
@@ -136,7 +141,7 @@ TABLE: tuple[Signature, ...] = (
     _signature(
         "scheduler_error", "cause", r"error: (?:Unable to (?:create step|allocate)|Batch job submission failed)"
     ),
-    _signature("scheduler_error", "cause", r"[Ii]nvalid generic resource|error: couldn't chdir"),
+    _signature("scheduler_error", "cause", r"[Ii]nvalid generic resource"),
     _signature("network_error", "cause", r"timeout waiting for task launch", None),
     _signature(
         "file_error", "cause", r": command not found$|can't open file '|execve\(\): |has detected the following error"
@@ -165,14 +170,19 @@ TABLE: tuple[Signature, ...] = (
     _signature("gpu_error", "cause", r"cudaGetDeviceCount|No CUDA GPUs are available|driver/library version mismatch"),
     # the scheduler
     _signature("timeout", "scheduler", r"DUE TO TIME LIMIT"),
+    _signature(
+        "timeout",
+        "scheduler",
+        r"(?<!be )(?:killed|terminated)\b.{0,60}\b(?:wall-?|run )(?:time|clock)\b.{0,24}\blimit\b",
+    ),
     _signature("preempted", "scheduler", r"DUE TO PREEMPTION", True),
     _signature("node_fail", "scheduler", r"DUE TO NODE FAIL|\bNODE_FAIL\b|\bNode failure on \S+", True),
-    _signature("cancelled", "stopped", r"(?:STEP|JOB) \S+ (?:ON \S+ )?CANCELLED"),
+    _signature("cancelled", "stopped", r"(?:STEP|JOB) \S+ (?:ON \S+ )?CANCELLED|sending Ctrl-C to "),
     _signature(
         "stopped", "stopped", r"tasks? [\d,-]+: Terminated|Terminating StepId|Job step aborted|closing signal SIG"
     ),
     # how a rank ended
-    _signature("killed", "end", r"^Killed$|: Killed$|\d Killed(?:$|\s\s)|\bSIGKILL\b"),
+    _signature("killed", "end", r"^Killed$|: Killed$|\d Killed(?:$|\s\s)|(?:[Ss]ignal:? |\()SIGKILL\b"),
     _signature("segfault", "end", r"Segmentation fault|\bSIGSEGV\b|exitcode\s*: -11\b"),
     _signature(
         "segfault", "end", r"Aborted \(core dumped\)|^Aborted$|: Aborted$|\bSIG(?:ABRT|BUS|ILL|FPE)\b|\bBus error\b"
@@ -180,14 +190,18 @@ TABLE: tuple[Signature, ...] = (
     _signature("segfault", "end", r"Fatal Python error: |^terminate called "),
     _signature("rank_exit", "end", r"\btasks? [\d,-]+: Exited with exit code|\(exitcode: -?\d+\) local_rank: \d+"),
     _signature("killed", "end", r"process rank \d{1,7} with PID \d+ on node \S+ exited on signal 9|return code = -9\b"),
-    _signature(
-        "rank_exit", "end", r"process rank \d{1,7} with PID \d+ on node \S+ exited on signal|return code = -11\b"
-    ),
+    _signature("rank_exit", "end", r"process rank \d{1,7} with PID \d+ on node \S+ exited on|return code = -11\b"),
     _signature(
         "rank_exit",
         "end",
         r"exits with return code = -?\d+|Process name: \[\[\d+,\d+\],\d+\]|MPI_ABORT was invoked on rank",
     ),
+    _signature(
+        "rank_exit", "end", r"\b[Rr]ank \d{1,7}\b.{0,60}\b(?:died from|crashed with|failed and|exited with code [1-9])"
+    ),
+    _signature("rank_exit", "end", r"\brank \d{1,7}\) terminated with signal|^\S{1,80} exited with code [1-9]"),
+    # a shell's report of a job, in any language: `job.sh: line 3:  4711 Aborted    python train.py`
+    _signature("rank_exit", "end", "|".join(f"{name}{_REPORT}" for name in ("sh: ", "sh : ", "script: ", "script : "))),
     _signature("rank_exit", "end", r"RANK \d{1,7} PID \d+ RUNNING AT \S+|BAD TERMINATION"),
     _signature("rank_exit", "end", r"^\s*exitcode\s+: -?\d+"),
     _signature("nccl_warning", "detail", r"\bNCCL WARN\b"),

@@ -53,9 +53,16 @@ _LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: .*)?$")
 _EXCEPTION = re.compile(r"^(?P<type>(?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|Exit|Interrupt)): ")
 _HARMLESS = ("Exception ignored in", "--- Logging error ---")
 _IN_BETWEEN = ("During handling of the above", "The above exception was")
-_TEARDOWN = re.compile(r"in (?:_run_finalizers|_cleanup|__del__|_exit_function|_shutdown|_python_exit)\b|atexit")
+_TEARDOWN = re.compile(
+    r"in (?:_run_finalizers|_cleanup|__del__|_exit_function|_shutdown|_python_exit)\b|atexit|resource_tracker\.py"
+)
 _LAGGING = re.compile(r"\[(\d{1,7}(?:, \d{1,7})*)\]|Rank (\d{1,7}) failed|/task:(\d{1,7})")
 _QUOTES = re.compile(r"printing \w{1,20} log file:?$")
+_BEFORE = {"Exception in thread": "thread", "The above exception was": "wraps"}
+"""What Python prints before a traceback, and the fact of its event: of a thread, whose end the process survives, and
+of an exception that the one before it has caused.
+"""
+
 _REMOTE = ("Original ", "Remote ")
 _FIELD = re.compile(r"^\s*(host|rank|exitcode|traceback)\s+: (.*)$")
 _MAX_TRACEBACK = 4000
@@ -66,10 +73,10 @@ _LONGEST_SUMMARY = 12
 
 
 class _Traceback:
-    """An open traceback: how many lines it has, and whether it comes from the end of the interpreter."""
+    """An open traceback: how many lines it has, whether it comes from the end of the interpreter, and its facts."""
 
-    def __init__(self, origin: Origin, harmless: bool) -> None:
-        self.origin, self.harmless = origin, harmless
+    def __init__(self, origin: Origin, harmless: bool, **facts: int) -> None:
+        self.origin, self.harmless, self.facts = origin, harmless, facts
         self.lines = 0
 
 
@@ -82,6 +89,7 @@ class Signatures:
         self._made = 0
         self._open: dict[str, _Traceback] = {}
         self._harmless: set[str] = set()
+        self._before: dict[str, str] = {}
         self._detail: set[str] = set()
         self._summary: dict[str, str] | None = None
         self._quoting: str | None = None
@@ -124,7 +132,9 @@ class Signatures:
         return quiet
 
     def _look(self, line: str) -> list[Event]:
-        line = unwrapped(line)
+        return [event for text in unwrapped(line) for event in self._text_of(text)]
+
+    def _text_of(self, line: str) -> list[Event]:
         if TRACEBACK in line:
             return self._begin(line)
         if self._open and (label := self._label(line)) is not None:
@@ -143,6 +153,10 @@ class Signatures:
         """The events of a line outside of tracebacks."""
         if any(sign in here.text for sign in _HARMLESS):
             self._harmless.add(without_times(here.label))
+            return []
+        before = next((fact for sign, fact in _BEFORE.items() if here.text.startswith(sign)), None)
+        if before is not None and here.text.endswith(":"):
+            self._before[without_times(here.label)] = before
             return []
         if here.text.startswith("Last error:"):
             self._detail.add(without_times(here.label))
@@ -166,7 +180,8 @@ class Signatures:
         key = without_times(head)
         harmless = key in self._harmless or any(sign in self._previous for sign in _HARMLESS)
         self._harmless.discard(key)
-        self._open[key] = _Traceback(origin(line, head), harmless)
+        fact = self._before.pop(key, None)
+        self._open[key] = _Traceback(origin(line, head), harmless, **({fact: 1} if fact else {}))
         return []
 
     def _label(self, line: str) -> str | None:
@@ -192,7 +207,7 @@ class Signatures:
         here = Origin(label, text, opened.origin.rank, opened.origin.node, opened.origin.time or origin(line).time)
         if last["type"] in ("KeyboardInterrupt", "SystemExit"):
             return self._event(_INTERRUPTED, here, exception=last["type"])
-        return self._event(match(text) or _RAISED, here, exception=last["type"])
+        return self._event(match(text) or _RAISED, here, exception=last["type"], **opened.facts)
 
     def _text(self, label: str, line: str) -> str:
         """The line after its label, whose times may be longer or shorter than in the first line."""
@@ -255,7 +270,8 @@ class Signatures:
         facts |= _facts(kind, text)
         fatal = signature.role not in _QUIET or kind == "cancelled"
         event = Event(
-            kind=kind, text=text[:MAX_TEXT], rank=rank, fatal=fatal and kind != "nccl_lagging", facts=facts,
+            kind=kind, text=text[:MAX_TEXT], rank=rank, facts=facts,
+            fatal=fatal and kind != "nccl_lagging" and "thread" not in facts,
             node=here.node, time=here.time,
         )  # fmt: skip
         return [event]
@@ -269,7 +285,7 @@ _DETAIL = Signature("nccl_warning", "detail", re.compile(""))
 
 
 _MAX_SHAPES = 4096
-_BEGINNINGS = (TRACEBACK, *_HARMLESS, "Last error:", "Root Cause (first observed failure)")
+_BEGINNINGS = (TRACEBACK, *_HARMLESS, *_BEFORE, "Last error:", "Root Cause (first observed failure)")
 """What the lines have after which others are read."""
 
 

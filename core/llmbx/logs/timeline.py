@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from ..model import Event
@@ -36,7 +36,9 @@ _ROLES: dict[str, Role] = {
 }
 _GENERIC = re.compile(r"nccl\w{1,40}Error|DistBackendError|NCCL operation|NCCL error")
 _STEP_OF = re.compile(r"\btasks? ([\d,-]+):")
+_ENDED_BY_OTHERS = re.compile(r"SIGTERM|\bsignal 15\b")
 _QUOTED = "quoted"
+_ZONE = re.compile(r"[+-]\d\d:\d\d$")
 _REFUSED = re.compile(
     r"\b40[0134]\b|[Uu]nauthorized|denied: |access forbidden|manifest unknown|not found: manifest|NotFound"
     r"|(?:/bin/(?:ba)?sh|executable file)\S{0,100}:? .{0,60}(?:[Nn]o such file|not found)|unknown flag"
@@ -47,6 +49,9 @@ _REFUSED = re.compile(
 
 CONNECTING = ("network_error", "nccl_error", "port_in_use")
 """Kinds of failure that the network may cause before the first step; later, the death of a rank looks the same."""
+
+PROGRESS = "progress"
+"""Kind of the event of a line that shows that a program of no known format went on."""
 
 SURVIVED = "training steps follow it in the log"
 """The doubt about a failure that the training survived, if the lines are in the order in which they were printed."""
@@ -63,17 +68,20 @@ def failure(
     what a program prints may be buffered, and its errors are not.
     """
     found = _failure(events, later_steps, stepped)
-    if found is None and failed and (found := _failure(events, (), stepped)):
+    if found is None and failed and (found := _failure(events, (), stepped, failed=True)):
         return found.replace(doubt=found.doubt or SURVIVED)
     return found
 
 
-def _failure(events: Sequence[Event], later_steps: Sequence[int], stepped: bool) -> Failure | None:
+def _failure(
+    events: Sequence[Event], later_steps: Sequence[int], stepped: bool, failed: bool = False
+) -> Failure | None:
     known = _places(events)
     survived = {place for place, count in enumerate(later_steps) if count >= WENT_ON}
-    lasting = [event for place, event in enumerate(events) if place not in survived or role(event) == "precursor"]
+    survived |= set() if failed else _went_on(events)
+    lasting = [event for place, event in enumerate(events) if place not in survived or _is_lasting(event)]
     ordered = _by_time(lasting)
-    first = _first(ordered)
+    first = _first(ordered, failed)
     if first is None:
         return None
     best = _detailed(_explained(first, ordered), ordered)
@@ -108,8 +116,23 @@ def _failure(events: Sequence[Event], later_steps: Sequence[int], stepped: bool)
     )
 
 
+def _went_on(events: Sequence[Event]) -> set[int]:
+    """The places of the events that a log of no known format shows to be survived."""
+    progress = [place for place, event in enumerate(events) if event.kind == PROGRESS]
+    return set(range(progress[-WENT_ON])) if len(progress) >= WENT_ON else set()
+
+
+def _is_lasting(event: Event) -> bool:
+    """Whether a fault may be the cause of a failure long after it; the hardware's may."""
+    return role(event) == "precursor" and "thread" not in event.facts
+
+
 def role(event: Event) -> Role:
     """What the event is in the story of a failure; of a kind that no signature has, a cause if it is fatal."""
+    if "wraps" in event.facts:
+        return "detail"
+    if "thread" in event.facts:
+        return "precursor"
     return _role(event.kind, event.text, event.fatal)
 
 
@@ -123,7 +146,7 @@ def _role(kind: str, text: str, fatal: bool) -> Role:
     return _ROLES.get(kind, "cause" if fatal else "detail")
 
 
-def _first(ordered: Sequence[Event]) -> Event | None:
+def _first(ordered: Sequence[Event], failed: bool) -> Event | None:
     """The earliest failure that is not an echo.
 
     Reasons come first, then faults of the hardware before the ranks lost each other, then a rank that ended without a
@@ -143,8 +166,9 @@ def _first(ordered: Sequence[Event]) -> Event | None:
     if reasons:
         silent = [place for place in ended if place < reasons[0] and _silent(ordered[place], ordered)]
         return ordered[min(silent, default=reasons[0])]
+    faults = [place for place, what in enumerate(roles) if what == "precursor" and place < noticed]
     for places in (
-        [place for place, what in enumerate(roles) if what == "precursor" and place < noticed],
+        faults if failed or scheduled or ended or noticed < len(ordered) else [],
         [place for place in scheduled if place < watched or _decided(ordered[place])],
         ended,
         [place for place, event in enumerate(ordered) if event.kind == "nccl_lagging"],
@@ -180,7 +204,7 @@ def _by_itself(place: int, ordered: Sequence[Event], roles: Sequence[Role]) -> b
 
 def _ended_by_others(event: Event) -> bool:
     """Whether the launcher ended the rank."""
-    return "SIGTERM" in event.text or event.facts.get("exit_code") in (143, -15, 0)
+    return _ENDED_BY_OTHERS.search(event.text) is not None or event.facts.get("exit_code") in (143, -15, 0)
 
 
 def _silent(ended: Event, ordered: Sequence[Event]) -> bool:
@@ -192,17 +216,29 @@ def _silent(ended: Event, ordered: Sequence[Event]) -> bool:
 
 def _by_time(events: Sequence[Event]) -> list[Event]:
     """The events in the order of their times; one without a time stays behind the one before it."""
+    known = [_comparable(event.time) for event in events]
+    turn = any(time.startswith("12-") for time in known) and any(time.startswith("01-") for time in known)
     times, latest = [], ""
-    for event in events:
-        latest = _comparable(event.time) or latest
+    for time in known:
+        latest = ("13" + time[2:] if turn and time.startswith("01-") else time) or latest
         times.append(latest)
     order = sorted(range(len(events)), key=lambda place: (times[place], place))
     return [events[place] for place in order]
 
 
 def _comparable(time: str | None) -> str:
-    """A time without its year, which not all lines have."""
-    return time[5:] if time and re.match(r"\d{4}-", time) else time or ""
+    """A time without its year, which not all lines have, and in UTC if it states its zone."""
+    if not time:
+        return ""
+    if zone := _ZONE.search(time):
+        try:
+            time = (
+                datetime.fromisoformat(time[: zone.start()][:19] + zone[0]).astimezone(UTC).isoformat()[:19]
+                + (time[19 : zone.start()])
+            )
+        except ValueError:
+            return ""
+    return time[5:] if re.match(r"\d{4}-", time) else time
 
 
 def _explained(first: Event, ordered: Sequence[Event]) -> Event:
@@ -331,7 +367,12 @@ def _only_node(ordered: Sequence[Event], rank: int | None, best: Event) -> str |
     """The node of the only rank that ended by itself, for a failure of which neither rank nor node is known."""
     if rank is not None or best.rank is not None:
         return None
-    ends = {event.node for event in ordered if role(event) == "end" and event.node and not _ended_by_others(event)}
+    roles = [role(event) for event in ordered]
+    ends = {
+        event.node
+        for place, event in enumerate(ordered)
+        if roles[place] == "end" and event.node and _by_itself(place, ordered, roles)
+    }
     return ends.pop() if len(ends) == 1 and best.kind in ("container_error", "file_error", "gpu_error") else None
 
 

@@ -104,7 +104,9 @@ def test_mean_and_sample_deviation_over_the_formats_window(tmp_path: Path) -> No
 
 
 def test_a_log_that_does_not_reach_its_window_has_failed(tmp_path: Path) -> None:
-    (row,) = rows(write(tmp_path / "log-a.out", TIMES[:12], "toy died: ValueError: no"))
+    log = write(tmp_path / "log-a.out", TIMES[:12])
+    log.write_text(log.read_text() + "toy died: ValueError: no\n")
+    (row,) = rows(log)
     assert (row["status"], row["window"], row["steps_measured"]) == ("Failed (12 iterations)", "35-44", 0)
     assert (row["step_time_mean_s"], row["step_time_std_s"], row["tflops_per_gpu_mean"]) == (None, None, None)
     assert row["cause"] == "ValueError: no"
@@ -382,7 +384,9 @@ def test_csv_has_a_header_and_empty_fields(parse: Parse, tmp_path: Path) -> None
 
 
 def test_nothing_valid_is_exit_1(parse: Parse, tmp_path: Path) -> None:
-    done = parse(write(tmp_path / "log-b.out", TIMES[:3], "toy died: ValueError: no"))
+    log = write(tmp_path / "log-b.out", TIMES[:3])
+    log.write_text(log.read_text() + "toy died: ValueError: no\n")
+    done = parse(log)
     assert done.exit_code == 1
     assert "Failed (3 iterations)" in done.stdout
     assert "llmbx: b: ValueError: no" in done.stderr

@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llmbx.logs.line import Line
 from llmbx.logs.literals import Filter, required
+from llmbx.logs.plain import PlainParser
 from llmbx.logs.signature_table import TABLE
 from llmbx.logs.signatures import Signatures, may_matter
 from llmbx.logs.timeline import SURVIVED, failure
+from llmbx.model import Event
 from llmbx.model.failure import Failure
 
 ROOT = Path(__file__).parents[3]
@@ -134,7 +137,7 @@ def test_lines_wrapped_in_json_are_unwrapped() -> None:
 
 @pytest.mark.parametrize("place", range(len(TABLE)))
 def test_the_quick_filter_drops_no_line_that_a_signature_matches(place: int) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=40, deadline=None)  # the first call makes the filter
     @given(st.from_regex(TABLE[place].pattern))
     def check(line: str) -> None:
         assert may_matter(line), line
@@ -159,6 +162,82 @@ def test_a_pattern_whose_matches_have_no_text_in_common_is_refused() -> None:
 def test_the_texts_of_a_pattern(pattern: str, texts: list[list[str]]) -> None:
     (clauses,) = required(pattern)
     assert [sorted(clause) for clause in clauses] == texts
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "rank", "node"),
+    [
+        ("/var/spool/slurmd/job77/slurm_script: Zeile 12:  4711 Speicherzugriffsfehler  (Speicherabzug geschrieben) python a.py", "rank_exit", None, None),
+        ("./run.sh : ligne 12 :  4711 Erreur de segmentation      python train.py", "rank_exit", None, None),
+        ("=>> PBS: job killed: walltime 3612 exceeded limit 3600", "timeout", None, None),
+        ("TERM_RUNLIMIT: job killed after reaching LSF run time limit.", "timeout", None, None),
+        ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "out_of_memory", None, None),
+        ("412.512s: flux-shell[1]: FATAL: doom: rank 5 on host n2 failed and exit-on-error is set", "rank_exit", 5, None),
+        ("x3005c0s13b0n0.hsn.cm.site: rank 5 died from signal 11 and dumped core", "rank_exit", 5, "x3005c0s13b0n0"),
+        ("ERROR:  One or more process (first noticed rank 5) terminated with signal 9 (core dumped)", "rank_exit", 5, None),
+        ("prterun noticed that process rank 5 with PID 4711 on node n2 exited on", "rank_exit", 5, "n2"),
+        ("ERROR:composer.cli.launcher:Rank 5 crashed with exit code 1.", "rank_exit", 5, None),
+        ("trainer-1 exited with code 137", "rank_exit", None, None),
+        ("3: Callback: Queue 0x7f5c aborting with error : HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION", "gpu_error", 3, None),
+        ("Xid 79: GPU reset required before reuse", "gpu_error", None, None),
+    ],
+)  # fmt: skip
+def test_how_schedulers_launchers_and_shells_report_an_end(
+    line: str, kind: str, rank: int | None, node: str | None
+) -> None:
+    found = read([STEP.format(1), line, *watchdog(0)])
+    assert found is not None and (found.kind, found.rank, found.node) == (kind, rank, node)
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        ("2026-03-04T09:09:00+01:00 7: ", "2026-03-04T08:10:00Z 5: "),
+        ("Dec 31 23:59:43 n2 train[4021]: [rank7]: ", "Jan  1 00:09:43 n4 train[4021]: [rank5]: "),
+        ("03/04/2026 08:10:00 [rank7]: ", "03/04/2026 08:20:00 [rank5]: "),
+    ],
+)
+def test_times_are_compared_over_zones_and_the_turn_of_the_year(early: str, late: str) -> None:
+    found = read([*traceback(late, "KeyError: 'a'"), *traceback(early, "ValueError: b")])
+    assert found is not None and (found.cause, found.rank) == ("ValueError: b", 7)
+
+
+def test_a_traceback_in_one_json_text_has_its_rank() -> None:
+    text = "\\n".join(traceback("", "ValueError: b"))
+    found = read(
+        ['{"ts":"2026-03-04T08:10:09Z","level":"error","rank":3,"msg":"' + text.replace('"train.py"', "a") + '"}']
+    )
+    assert found is not None and (found.cause, found.rank, found.time) == ("ValueError: b", 3, "2026-03-04T08:10:09")
+
+
+def test_the_exception_that_caused_another_one_is_the_reason() -> None:
+    """Also if it only says how a worker ended."""
+    chain = [
+        *traceback("7: ", "RuntimeError: worker ended by SIGBUS"),
+        "7: The above exception was the direct cause of the following exception:",
+        *traceback("7: ", "RuntimeError: worker exited"),
+    ]
+    found = read(chain)
+    assert found is not None and (found.cause, found.rank) == ("RuntimeError: worker ended by SIGBUS", 7)
+
+
+def test_the_exception_of_a_thread_is_the_cause_only_if_the_run_then_fails() -> None:
+    thread = ["5: Exception in thread Thread-7 (_writer):", *traceback("5: ", "OSError: no route")]
+    assert read([STEP.format(1), *thread], failed=False) is None
+    found = read([STEP.format(1), *thread, *watchdog(0)])
+    assert found is not None and (found.cause, found.rank) == ("OSError: no route", 5)
+    later = read([*thread, *(STEP.format(k) for k in range(9)), "srun: error: n2: task 6: Killed"])
+    assert later is not None and later.rank == 6
+
+
+def test_a_program_of_no_known_format_goes_on_after_a_failure() -> None:
+    def found(*later: str) -> Failure | None:
+        parser, lines = PlainParser(), [*traceback("", "OutOfResources: shared memory"), *later]
+        return failure([e for line in lines for e in parser.feed(Line(line)) if isinstance(e, Event)])
+
+    assert found(*(f"step={k}, loss=2.5" for k in range(9))) is None
+    assert found(*(f" {k}%|x    | {k}/100 [00:01<02:00, 1.2it/s]" for k in range(9))) is None
+    assert found(*(f"{rank}: step=7, loss=2.5" for rank in range(9))) is not None, "the same step of other ranks"
 
 
 def test_an_earlier_time_wins_over_an_earlier_line() -> None:
