@@ -11,10 +11,11 @@ from llmbx.api import UsageError
 from .communicators import merge_damaged_hosts
 from .counts import LogCounts
 from .divergence import divergences
+from .failures import failure
 from .paths import find_logs
 from .report import Report
 from .scan import Engine, read_logs
-from .summary import summarize
+from .summary import summarize, with_failure
 
 if TYPE_CHECKING:
     from llmbx.api import LogFormat
@@ -37,7 +38,10 @@ def read_report(
         where = logs[0] if len(logs) == 1 else f"{len(logs)} files"
         raise UsageError(f"{where}: no NCCL lines found. Set NCCL_DEBUG=INFO (llmbx run … --with nccltrace)")
     merge_damaged_hosts(counts)
-    return summarize(counts, logs, _formats() if counts.framework_lines else (), divergences(counts, logs))
+    formats = _formats() if counts.framework_lines else ()
+    report = summarize(counts, logs, formats, divergences(counts, logs))
+    found = failure(logs, formats)
+    return report if found is None else with_failure(report, found)
 
 
 def _is_empty(counts: LogCounts) -> bool:

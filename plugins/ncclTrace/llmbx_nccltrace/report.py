@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import Value
+from llmbx.api import Failure, Value
 
 
 class Operation(Value, frozen=True):
@@ -203,3 +203,4 @@ class Report(Value, frozen=True):
     warnings: tuple[str, ...]
     mismatches: tuple[Mismatch, ...] = ()
     divergences: tuple[Divergence, ...] = ()
+    failed: Failure | None = None

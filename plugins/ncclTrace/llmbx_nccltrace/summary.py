@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from llmbx.api import listed, plural
+from llmbx.api import Failure, listed, plural
 
 from . import aggregate, communicators, hangs, steps, transport
 from .counts import MAX_SIZES, LogCounts
@@ -59,6 +59,16 @@ def summarize(
         mismatches=tuple(mismatch for one in divergences for mismatch in one.mismatches),
         divergences=tuple(divergences),
     )
+
+
+def with_failure(report: Report, failed: Failure) -> Report:
+    """The report with the first failure, which stands before all other warnings; after them if it is in doubt."""
+    node = f" on {failed.node}" if failed.node else ""
+    doubt = f" (in doubt: {failed.doubt})" if failed.doubt else ""
+    first = f"failed first: {failed.who or 'an unknown rank'}{node}: {failed.cause[:200]}{doubt}; see llmbx explain"
+    warnings = (*report.warnings, first) if failed.doubt else (first, *report.warnings)
+    whole: Report = report.replace(failed=failed, warnings=warnings)
+    return whole
 
 
 def _versions(counts: LogCounts) -> list[str]:

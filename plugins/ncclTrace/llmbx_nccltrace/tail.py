@@ -126,6 +126,19 @@ def read_tail(logs: Sequence[Path | RunFile], size: int) -> Tail:
     return tail
 
 
+def ends(logs: Sequence[Path | RunFile], size: int) -> Iterator[tuple[Path | RunFile, bytes]]:
+    """The last `size` bytes of all logs, an equal part of each, at least 4 KiB, from the beginning of a line."""
+    each = max(4096, size // max(1, len(logs)))
+    for log in logs:
+        if isinstance(log, Path) and not log.is_file():
+            continue
+        with log.open("rb") as file:
+            lines, whole = _unpacked(file, each) if log.suffix == ".gz" else _end(file, each)
+            if not whole:
+                next(lines, b"")
+            yield log, b"".join(lines)
+
+
 def _end(file: BinaryIO, size: int) -> tuple[Iterator[bytes], bool]:
     """Return the lines in the last bytes of a file, and whether these are the whole file."""
     length = file.seek(0, os.SEEK_END)

@@ -76,6 +76,36 @@ def test_json_has_what_programs_read(log: Path, engine: str) -> None:
     assert found["lagging"][0]["rank"] == 1 and found["versions"] == ["NCCL version 2.27.5+cuda12.9"]
 
 
+def test_the_first_failure_stands_before_its_echoes(tmp_path: Path) -> None:
+    log = tmp_path / "log-run.out"
+    watchdog = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=15, OpType=ALLREDUCE)"
+    own = (
+        f"5: {head(pid=105)}".replace("INFO ", "WARN ") + "Cuda failure 700 'an illegal memory access was encountered'"
+    )
+    log.write_text("\n".join([*LINES, f"0: [rank0]:[E304 08:20:10.40 a.cpp:683] {watchdog}", own, ""]))
+    failed = as_json(log)["failed"]
+    assert (failed["rank"], failed["infrastructure"]) == (5, False) and "Cuda failure 700" in failed["cause"]
+    assert [echo["rank"] for echo in failed["echoes"]] == [0]
+    warning = next(line for line in run(log).stdout.splitlines() if line.startswith("warning: "))
+    assert warning.startswith("warning: failed first: rank 5 on ") and warning.endswith("; see llmbx explain")
+
+
+def test_of_logs_for_each_rank_the_name_of_the_file_says_which_one_failed(tmp_path: Path) -> None:
+    for rank in range(3):
+        own = ["terminate called after throwing an instance of 'std::bad_alloc'"] if rank == 2 else []
+        (tmp_path / f"nccl-rank-{rank}.log").write_text("\n".join([*LINES, *own, ""]))
+    assert as_json(tmp_path)["failed"]["rank"] == 2
+
+
+def test_a_failure_that_steps_follow_is_not_named(log: Path) -> None:
+    steps = "".join(
+        f" [2026-03-04 08:20:25] iteration {k:8d}/      50 | consumed samples:  128 | elapsed time per iteration (ms): 571.2 | lm loss: 1.1E+01 |\n"  # noqa: E501
+        for k in range(1, 9)
+    )
+    log.write_text("Traceback (most recent call last):\nModuleNotFoundError: no\n" + log.read_text() + steps)
+    assert as_json(log)["failed"] is None
+
+
 def test_csv_has_one_row_per_kind_of_call(log: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(run(log, "--format", "csv").stdout)))
     assert [list(row) for row in rows] == [list(OPERATIONS)] * 2
