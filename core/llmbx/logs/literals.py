@@ -98,19 +98,18 @@ class Filter:
     """Patterns by the texts that each match of theirs contains. Raises `ValueError` for one that has none."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self._alternatives: list[tuple[int, tuple[tuple[bytes, ...], ...]]] = []
-        self._places: dict[bytes, list[int]] = {}
+        self._alternatives: list[tuple[int, tuple[Clause, ...]]] = []
+        self._places: dict[str, list[int]] = {}
         for place, pattern in enumerate(patterns):
             for clauses in required(pattern):
                 if not clauses:
                     raise ValueError(f"an alternative of {pattern!r} has no text that each match contains")
                 for text in clauses[0]:
-                    self._places.setdefault(text.encode(), []).append(len(self._alternatives))
-                rest = tuple(tuple(text.encode() for text in clause) for clause in clauses[1:])
-                self._alternatives.append((place, rest))
+                    self._places.setdefault(text, []).append(len(self._alternatives))
+                self._alternatives.append((place, clauses[1:]))
 
-    def places(self, text: bytes) -> tuple[int, ...]:
-        """The places of the patterns that may match a text, in order; the text is `without_numbers`."""
+    def places(self, text: str) -> tuple[int, ...]:
+        """The places of the patterns that may match a text, in order. The text may be without its numbers."""
         found = {number for known, numbers in self._places.items() if known in text for number in numbers}
         if not found:
             return ()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from .literals import Filter, without_numbers
+from .literals import Filter
 
 Role = Literal["cause", "precursor", "contact", "watchdog", "end", "scheduler", "stopped", "detail"]
 """What a line is in the story of a failure.
@@ -228,7 +228,7 @@ def table_filter() -> Filter:
 
 def match(text: str) -> Signature | None:
     """The signature of a line's text; None if no signature matches."""
-    candidates = (TABLE[place] for place in table_filter().places(without_numbers(text)))
+    candidates = (TABLE[place] for place in table_filter().places(text))
     return next((signature for signature in candidates if signature.pattern.search(text)), None)
 
 

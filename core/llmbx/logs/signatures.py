@@ -301,7 +301,8 @@ def may_matter(line: str) -> bool:
 
 
 def _matters(shape: bytes) -> bool:
-    return bool(table_filter().places(shape) or _others().places(shape))
+    text = shape.decode("utf-8", "replace")
+    return bool(table_filter().places(text) or _others().places(text))
 
 
 def _facts(kind: str, text: str) -> dict[str, str | int | float]:

@@ -94,6 +94,37 @@ def test_any_exception_of_any_rank_is_found_without_a_list(
     assert found is not None and (found.cause, found.rank) == (f"mine.{kind}: {text}".strip(), rank)
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 9_999),
+    st.from_regex(r"([a-z]{2,6}\.){0,2}[A-Z][A-Za-z]{2,14}", fullmatch=True),
+    st.text("abcxyz ,.'0123", max_size=30).map(str.strip),
+    st.sampled_from(
+        ["{rank}: ", "{rank}: [rank{rank}]: ", "[rank{rank}]: ", "[default{rank}]:", "{node}: [rank{rank}]: "]
+    ),
+    st.from_regex(r"[a-z]{2,5}[0-9]{1,3}", fullmatch=True),
+    st.integers(0, 86_399),
+    st.booleans(),
+    st.randoms(),
+)
+def test_the_same_failure_with_other_names_ranks_hosts_and_times(
+    rank: int, raised: str, message: str, label: str, node: str, second: int, timed: bool, order: random.Random
+) -> None:
+    """No signature knows the class or the text; the others lose this rank, wait for it, and raise later."""
+    last = f"{raised}: {message}" if message else raised
+    stamp = (lambda at: f"2026-03-04T{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}Z ") if timed else lambda at: ""
+    own = traceback(stamp(second % 80_000) + label.format(rank=rank, node=node), last)
+    blocks = [[*own, f"srun: error: {node}.cluster: task {rank}: Exited with exit code 1"]]
+    for other in range(rank + 1, rank + 4):
+        blocks.append([stamp(second % 80_000 + 600) + line for line in order.choice(ECHOES)(other)])
+    if timed:
+        later = f"Later{raised.rpartition('.')[2]}: {message} again"
+        blocks.append(traceback(f"{stamp(second % 80_000 + 5)}{rank + 9}: ", later))
+    order.shuffle(blocks)
+    found = read([line for block in blocks for line in block])
+    assert found is not None and (found.cause, found.rank, found.node) == (last, rank, node)
+
+
 @pytest.mark.parametrize(
     "label",
     [
