@@ -73,7 +73,7 @@ TABLE: tuple[Signature, ...] = (
         "network_warning", "precursor", r"async event: .{0,60}(?:error|fatal|down)|\bport error\b|link down", True
     ),
     # memory
-    _signature("out_of_memory", "cause", r"\boom[-_]kill|OOM Killed|Out of memory: Killed|: Out Of Memory\b"),
+    _signature("out_of_memory", "cause", r"\boom[-_]kill|OOM Killed|[Oo]ut of memory: Killed|: Out Of Memory\b"),
     _signature("out_of_memory", "cause", r"stepd\S{0,255}: error: .{0,300}[Ee]xceeded (?:job |step )?memory limit"),
     _signature("out_of_memory", "cause", r"[Jj]ob killed\b.{0,40}\bv?mem(?:ory)?\b.{0,40}\b(?:limit|exceeded)"),
     _signature(
@@ -104,6 +104,7 @@ TABLE: tuple[Signature, ...] = (
     _signature(
         "peer_lost", "contact", r"remote process exited or there was a network error|JAX distributed service detected"
     ),
+    _signature("exception", "contact", r"\bCheckpointException ranks:"),  # of every rank, if one cannot save its part
     _signature("peer_lost", "contact", r"[Cc]onnection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"),
     _signature("peer_lost", "contact", r"^(?:ConnectionResetError|BrokenPipeError|ConnectionAbortedError|EOFError)\b"),
     # network
@@ -196,13 +197,13 @@ TABLE: tuple[Signature, ...] = (
         "end",
         r"exits with return code = -?\d+|Process name: \[\[\d+,\d+\],\d+\]|MPI_ABORT was invoked on rank",
     ),
-    _signature(
-        "rank_exit", "end", r"\b[Rr]ank \d{1,7}\b.{0,60}\b(?:died from|crashed with|failed and|exited with code [1-9])"
-    ),
+    _signature("rank_exit", "end", r"\b[Rr]ank:? \d{1,7}\b.{0,60}\b(?:died from|crashed with|failed and)\b"),
+    _signature("rank_exit", "end", r"\b[Rr]ank:? \d{1,7}\b.{0,60}\b(?:exited|terminated) with code -?[1-9]"),
     _signature("rank_exit", "end", r"\brank \d{1,7}\) terminated with signal|^\S{1,80} exited with code [1-9]"),
     # a shell's report of a job, in any language: `job.sh: line 3:  4711 Aborted    python train.py`
     _signature("rank_exit", "end", "|".join(f"{name}{_REPORT}" for name in ("sh: ", "sh : ", "script: ", "script : "))),
     _signature("rank_exit", "end", r"RANK \d{1,7} PID \d+ RUNNING AT \S+|BAD TERMINATION"),
+    _signature("rank_exit", "end", r": error: \S{1,255}: tasks? [\d,-]+: [A-Z]"),
     _signature("rank_exit", "end", r"^\s*exitcode\s+: -?\d+"),
     _signature("nccl_warning", "detail", r"\bNCCL WARN\b"),
 )
@@ -212,7 +213,10 @@ EXPLAINED: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
     for line, reason in (
         (r"unexpected pos \d|inline_container|PytorchStreamWriter", r"No space left|[Dd]isk quota"),
         (r"unknown error|unspecified launch failure|illegal memory access|CUDA error: ", r"Xid|fallen off|ECC|NVLink"),
-        (r"^Killed$|: Killed$|\d Killed|SIGKILL|killed by signal|[Hh]eartbeat|task died", r"oom[-_]kill|OOM|Out [Oo]f"),
+        (
+            r"^Killed$|: Killed$|\d Killed|SIGKILL|killed by signal|[Hh]eartbeat|task died",
+            r"oom[-_]kill|OOM|[Oo]ut [Oo]f",
+        ),
         (r"nccl\w{1,40}Error|NCCL error|NCCL operation", r"out of memory|Duplicate GPU"),
         (r"bus error|Bus error", r"shared memory"),
     )

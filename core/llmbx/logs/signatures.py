@@ -64,6 +64,7 @@ of an exception that the one before it has caused.
 """
 
 _REMOTE = ("Original ", "Remote ")
+_OF_RANK = re.compile(r"\(RANK (\d{1,7})\)$")
 _FIELD = re.compile(r"^\s*(host|rank|exitcode|traceback)\s+: (.*)$")
 _MAX_TRACEBACK = 4000
 _MAX_WAIT = 10_000
@@ -181,7 +182,10 @@ class Signatures:
         harmless = key in self._harmless or any(sign in self._previous for sign in _HARMLESS)
         self._harmless.discard(key)
         fact = self._before.pop(key, None)
-        self._open[key] = _Traceback(origin(line, head), harmless, **({fact: 1} if fact else {}))
+        here = origin(line, head)
+        if of_rank := _OF_RANK.search(line):
+            here = dataclasses.replace(here, rank=whole(of_rank[1]))
+        self._open[key] = _Traceback(here, harmless, **({fact: 1} if fact else {}))
         return []
 
     def _label(self, line: str) -> str | None:

@@ -284,14 +284,15 @@ def _rank(first: Event, best: Event, ranks: Sequence[int], ordered: Sequence[Eve
         return ranks[0]
     if best.rank is not None or first.rank is not None:
         return best.rank if best.rank is not None else first.rank
-    if role(best) != "cause" or best.node is not None:
+    if role(best) != "cause":
         return None
     roles = [role(event) for event in ordered]
     ends = {
         event.rank
         for place, event in enumerate(ordered)
         if roles[place] == "end" and event.rank is not None and _by_itself(place, ordered, roles)
-    }
+        and (best.node is None or (event.node == best.node and _echo_of(event, best)))
+    }  # fmt: skip
     return ends.pop() if len(ends) == 1 else None
 
 

@@ -209,6 +209,8 @@ def test_the_texts_of_a_pattern(pattern: str, texts: list[list[str]]) -> None:
         ("prterun noticed that process rank 5 with PID 4711 on node n2 exited on", "rank_exit", 5, "n2"),
         ("ERROR:composer.cli.launcher:Rank 5 crashed with exit code 1.", "rank_exit", 5, None),
         ("trainer-1 exited with code 137", "rank_exit", None, None),
+        ("[rank: 5] Child process with PID 4711 terminated with code -9. Forcefully terminating all others", "rank_exit", 5, None),
+        ("srun: error: n2: task 5: User defined signal 1", "rank_exit", 5, "n2"),
         ("3: Callback: Queue 0x7f5c aborting with error : HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION", "gpu_error", 3, None),
         ("Xid 79: GPU reset required before reuse", "gpu_error", None, None),
     ],
@@ -239,6 +241,27 @@ def test_a_traceback_in_one_json_text_has_its_rank() -> None:
         ['{"ts":"2026-03-04T08:10:09Z","level":"error","rank":3,"msg":"' + text.replace('"train.py"', "a") + '"}']
     )
     assert found is not None and (found.cause, found.rank, found.time) == ("ValueError: b", 3, "2026-03-04T08:10:09")
+
+
+def test_the_rank_that_the_kernel_killed_is_the_one_that_ended_on_its_node() -> None:
+    kernel = "n3 kernel: Memory cgroup out of memory: Killed process 4711 (python3) total-vm:1kB"
+    ends = ["srun: error: n3: task 17: Killed", "srun: error: n1: task 2: Killed"]
+    found = read([STEP.format(1), kernel, *watchdog(0), *ends])
+    assert found is not None and (found.kind, found.rank, found.node) == ("out_of_memory", 17, "n3")
+    broken = read([STEP.format(1), "n3 kernel: NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the bus.", *ends])
+    assert broken is not None and (broken.rank, broken.node) == (None, "n3")
+
+
+def test_a_checkpoint_that_one_rank_could_not_save() -> None:
+    every = [
+        line
+        for rank in (0, 1)
+        for line in traceback(f"{rank}: ", "torch.api.CheckpointException: CheckpointException ranks:dict_keys([6])")
+    ]
+    own = [f"0: {line}" for line in traceback("", "OSError: [Errno 5] Input/output error")]
+    own[0] += " (RANK 6)"
+    found = read([*every, *own])
+    assert found is not None and (found.cause, found.rank) == ("OSError: [Errno 5] Input/output error", 6)
 
 
 def test_the_exception_that_caused_another_one_is_the_reason() -> None:
