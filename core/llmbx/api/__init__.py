@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from ..logs.printed import whole as read_whole
     from ..logs.restarts import Attempts as Attempts
     from ..logs.signatures import Signatures as Signatures
-    from ..logs.timeline import failure as first_failure
     from ..measure.formulas import days_per_1t_tokens as compute_days_per_1t_tokens
     from ..measure.formulas import mfu as compute_mfu
     from ..measure.formulas import tflops_per_gpu as compute_tflops_per_gpu
@@ -228,7 +227,6 @@ PLACES = {
     "read_whole": "logs.printed:whole",
     "Attempts": "logs.restarts",
     "Signatures": "logs.signatures",
-    "first_failure": "logs.timeline:failure",
     "compute_days_per_1t_tokens": "measure.formulas:days_per_1t_tokens",
     "compute_mfu": "measure.formulas:mfu",
     "compute_tflops_per_gpu": "measure.formulas:tflops_per_gpu",

@@ -17,14 +17,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from functools import cache
 from itertools import islice
 
 from ..model import Event
+from ..model.failure import Failure
 from .literals import Filter, without_numbers
 from .origin import Origin, origin, unwrapped, without_times
 from .printed import whole
 from .signature_table import Role, Signature, match, table_filter
+from .timeline import failure
 
 MAX_EVENTS = 32
 """Maximum number of events with the same text but for numbers: a thousand ranks print the same failure."""
@@ -117,6 +120,17 @@ class Signatures:
         self._detail.clear()
         self._summary = self._quoting = None
         self._waited = 0
+
+    @staticmethod
+    def first_failure(
+        events: Sequence[Event], later_steps: Sequence[int] = (), stepped: bool = False
+    ) -> Failure | None:
+        """The first failure that the events of a log, in its order, tell of; None if the run survived all.
+
+        `later_steps` is the number of training steps after each event (none: unknown), `stepped` whether a step was
+        made at all: before the first one, a network that cannot be connected is worth a retry elsewhere.
+        """
+        return failure(events, later_steps, stepped)
 
     def finished(self) -> None:
         """Mark the training loop as successfully finished: later failures happened after it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Event, Failure, Line, LineReader, LogFormat, LogParser, RunFile, Signatures, Step, first_failure
+from llmbx.api import Event, Failure, Line, LineReader, LogFormat, LogParser, RunFile, Signatures, Step
 
 from .tail import ends
 
@@ -24,7 +24,7 @@ def failure(logs: Sequence[Path | RunFile], formats: Sequence[LogFormat] = ()) -
         found, after = _read(data, formats, log.name if len(logs) > 1 else "")
         events += found
         later += after
-    return first_failure(events, later, stepped=True)
+    return Signatures.first_failure(events, later, stepped=True)
 
 
 def _read(data: bytes, formats: Sequence[LogFormat], name: str) -> tuple[list[Event], list[int]]:
