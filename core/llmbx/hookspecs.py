@@ -49,7 +49,7 @@ from .model.flops import Flops
 from .model.settings import Settings
 from .runtimes.base import Runtime
 
-VERSION = (1, 0)
+VERSION = (2, 0)
 """The version of the hooks and of `llmbx.api`, (major, minor); see `llmbx.api`."""
 
 hookspec = pluggy.HookspecMarker("llmbx")

@@ -12,8 +12,7 @@ from llmbx.errors import PluginError, UsageError
 from llmbx.model import ImageRequest, RunSpec
 from llmbx.plugins.manager import load
 from llmbx.run.configuration import build_final
-from llmbx.run.context import enter
-from llmbx.run.pipeline import wanted_image
+from llmbx.run.context import RunContext
 from llmbx.testing import resolve_spec
 from llmbx_environments.containers.settings import ContainerSettings
 from llmbx_environments.venv.runtime import VenvRuntime
@@ -38,7 +37,8 @@ def config(tmp_path: Path) -> dict[str, str]:
 
 def request_of(spec: RunSpec, tmp_path: Path) -> ImageRequest:
     install = Install(root=str(tmp_path), origin="test")
-    return wanted_image(*enter(spec, load(), install, preview=True))
+    spec, context = RunContext.enter(spec, load(), install, preview=True)
+    return context.wanted_image(spec)
 
 
 def test_profile_and_variables_reach_the_container_runtimes(

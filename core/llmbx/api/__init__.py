@@ -5,7 +5,7 @@ addition if it adds commands or reads the records of runs. Names are imported on
 modules is fast.
 
 `VERSION` is the version of the API, (major, minor). A plugin states the version that it was made for as
-`LLMBX_API = (1, 0)` in the module that its entry point names. The minor version is increased when something is added;
+`LLMBX_API = (2, 0)` in the module that its entry point names. The minor version is increased when something is added;
 older plugins keep working. The major version is increased when something is removed or changes its meaning; a plugin
 that was made for another major version is rejected with an error.
 """
@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from ..measure.training import last_gradient_not_finite as last_gradient_not_finite
     from ..measure.training import loss_not_finite as loss_not_finite
     from ..measure.window import choose as choose_window
-    from ..model import JOB_NAME as JOB_NAME
     from ..model import Answer as Answer
     from ..model import Arrival as Arrival
     from ..model import Axis as Axis
@@ -106,6 +105,7 @@ if TYPE_CHECKING:
     from ..model import HandlingRequest as HandlingRequest
     from ..model import Image as Image
     from ..model import ImageRequest as ImageRequest
+    from ..model import JOB_NAME as JOB_NAME
     from ..model import Job as Job
     from ..model import JobStatus as JobStatus
     from ..model import Launch as Launch
@@ -124,8 +124,8 @@ if TYPE_CHECKING:
     from ..model import Positive as Positive
     from ..model import Prefix as Prefix
     from ..model import Prints as Prints
-    from ..model import Profiler as Profiler
     from ..model import ProfileSpec as ProfileSpec
+    from ..model import Profiler as Profiler
     from ..model import Proposal as Proposal
     from ..model import Recipe as Recipe
     from ..model import Reference as Reference
@@ -170,7 +170,6 @@ if TYPE_CHECKING:
     from ..runtimes.base import Runtime as Runtime
     from ..runtimes.children import end_leftovers as end_leftovers
     from ..runtimes.children import follow as follow_process
-    from ..secrets import forget as forget_secrets
     from ..secrets import known as known_secrets
     from ..suggestions import divisors as divisors
     from ..suggestions import either as either_value
@@ -223,8 +222,8 @@ PLACES = {
     "LogParser": "logs.parser",
     "LogRecord": "logs.parser:Record",
     "read_real": "logs.printed:real",
-    "rounded_range": "logs.printed:rounded",
     "read_whole": "logs.printed:whole",
+    "rounded_range": "logs.printed:rounded",
     "Attempts": "logs.restarts",
     "Signatures": "logs.signatures",
     "compute_days_per_1t_tokens": "measure.formulas:days_per_1t_tokens",
@@ -254,15 +253,15 @@ PLACES = {
     "Column": "model",
     "ConfigurationProgram": "model",
     "Convention": "model",
+    "Echo": "model",
     "Environment": "model",
     "Event": "model",
-    "Echo": "model",
     "Evidence": "model",
-    "Failure": "model",
     "Example": "model",
     "Expected": "model",
     "ExpectedConfiguration": "model",
     "Fact": "model",
+    "Failure": "model",
     "Figure": "model",
     "Finding": "model",
     "Flops": "model",
@@ -313,8 +312,8 @@ PLACES = {
     "Workload": "model",
     "Wrapping": "model",
     "Term": "model.layers",
-    "layerwise_flops": "model.layerwise:flops",
     "layer_terms": "model.layerwise:terms",
+    "layerwise_flops": "model.layerwise:flops",
     "normal_package_name": "model.packages:normal_name",
     "split_file": "model.packages",
     "split_pin": "model.packages",
@@ -334,7 +333,6 @@ PLACES = {
     "Runtime": "runtimes.base",
     "end_leftovers": "runtimes.children",
     "follow_process": "runtimes.children:follow",
-    "forget_secrets": "secrets:forget",
     "known_secrets": "secrets:known",
     "divisors": "suggestions",
     "either_value": "suggestions:either",

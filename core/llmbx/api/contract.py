@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from ..plugins.local_sources import find as find_entry_points
     from ..plugins.manager import Framework as Framework
     from ..run.collect import collect as collect_log
-    from ..run.context import admit as admit_spec
     from ..run.launch import Rendered as RenderedRun
-    from ..run.launch import plan as plan_run
 
 PLACES = {
     "check_workload": "catalog.validation",
@@ -45,9 +43,7 @@ PLACES = {
     "find_entry_points": "plugins.local_sources:find",
     "Framework": "plugins.manager",
     "collect_log": "run.collect:collect",
-    "admit_spec": "run.context:admit",
     "RenderedRun": "run.launch:Rendered",
-    "plan_run": "run.launch:plan",
 }
 """Name -> its module in llmbx, with its name there if that differs. The imports above are for type checkers."""
 

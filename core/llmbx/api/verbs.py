@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..cli.completion import WORKLOAD as WORKLOAD_ARGUMENT
     from ..cli.explicit_options import explicit_options as explicit_options
     from ..cli.extensions import Extension as Extension
-    from ..cli.flow import enter_here as enter_here
     from ..cli.flow import worst_exit_code as worst_exit_code
     from ..cli.formatting import figure as format_figure
     from ..cli.formatting import number as format_number
@@ -92,34 +91,18 @@ if TYPE_CHECKING:
     from ..record.folder import Record as RunRecord
     from ..record.folder import Run as Run
     from ..record.folder import SweepMark as SweepMark
-    from ..record.folder import claim_folder as claim_folder
     from ..record.folder import decode_record as decode_record
-    from ..record.folder import new_record as new_record
     from ..record.folder import pretty as pretty_json
     from ..record.host import current_user as current_user
     from ..resolve import resolve as resolve
     from ..resolve.rules import common_findings as common_findings
     from ..run.configuration import read_final as read_final
-    from ..run.context import RunContext as RunContext
-    from ..run.context import admit as admit_run
-    from ..run.finalize import conclude as conclude
-    from ..run.follow import STACK_GRACE_S as STACK_GRACE_S
-    from ..run.launch import plan as plan_launch
-    from ..run.launch import render as render_launch
-    from ..run.pipeline import attend as attend_run
-    from ..run.pipeline import close as close_run
-    from ..run.pipeline import conclude_unstarted as conclude_unstarted
-    from ..run.pipeline import fetch_image as fetch_image
-    from ..run.preconditions import site_findings as site_findings
-    from ..run.recovery import recover as recover_run
-    from ..run.retry import may_take_over as may_take_over
-    from ..run.retry import take_over as take_over
-    from ..run.waiting import give_up as give_up
+    from ..run.pipeline import Runner as Runner
 
 PLACES = {
-    "row_differences": "catalog.matching:differences",
     "exact_row": "catalog.matching",
     "nearest_row": "catalog.matching",
+    "row_differences": "catalog.matching:differences",
     "work_differences": "catalog.matching",
     "PublishedReferences": "catalog.references:Published",
     "load_published": "catalog.references",
@@ -128,19 +111,19 @@ PLACES = {
     "RUN_ARGUMENT": "cli.completion:RUN",
     "WORKLOAD_ARGUMENT": "cli.completion:WORKLOAD",
     "explicit_options": "cli.explicit_options",
-    "enter_here": "cli.flow",
+    "Extension": "cli.extensions",
     "worst_exit_code": "cli.flow",
     "format_figure": "cli.formatting:figure",
     "format_number": "cli.formatting:number",
     "format_quantity": "cli.formatting:quantity",
     "format_short": "cli.formatting:short",
-    "slug": "cli.formatting",
     "format_value": "cli.formatting:text",
+    "slug": "cli.formatting",
     "JunitCase": "cli.junit:Case",
     "JunitVerdict": "cli.junit:Verdict",
     "junit_figures": "cli.junit:figures",
-    "print_junit": "cli.junit:print_cases",
     "junit_verdict": "cli.junit:verdict",
+    "print_junit": "cli.junit:print_cases",
     "NumberAbove": "cli.numbers:Above",
     "parse_fraction": "cli.numbers:fraction",
     "RUN_OPTIONS": "cli.options",
@@ -150,8 +133,8 @@ PLACES = {
     "path_or_run": "cli.options",
     "run_options": "cli.options",
     "which_workload": "cli.options",
-    "OutputRow": "cli.output:Row",
     "OutputFormat": "cli.output:Target",
+    "OutputRow": "cli.output:Row",
     "format_cell": "cli.output:cell",
     "format_option": "cli.output",
     "format_option_with": "cli.output",
@@ -160,11 +143,10 @@ PLACES = {
     "print_rows": "cli.output",
     "print_table": "cli.output",
     "to_csv": "cli.output",
-    "Extension": "cli.extensions",
-    "RunCall": "cli.run",
     "RunCommand": "cli.plugin_options",
     "pop_settings": "cli.plugin_options",
     "RunProgress": "cli.progress:Progress",
+    "RunCall": "cli.run",
     "control_code": "cli.streams:control",
     "render_terminal": "cli.terminal:render",
     "TrainingLog": "cli.training_log",
@@ -174,8 +156,8 @@ PLACES = {
     "choose_profile": "config.profiles",
     "load_config": "config.profiles",
     "Request": "config.request",
-    "request_from_environ": "config.request:from_environ",
     "parse_pairs": "config.request",
+    "request_from_environ": "config.request:from_environ",
     "RUN_COLUMNS": "history:COLUMNS",
     "find_run": "history",
     "known_tags": "history",
@@ -196,32 +178,16 @@ PLACES = {
     "imported": "optional",
     "Plugins": "plugins.manager",
     "load_plugins": "plugins.manager:load",
-    "RunRecord": "record.folder:Record",
     "Run": "record.folder",
+    "RunRecord": "record.folder:Record",
     "SweepMark": "record.folder",
-    "claim_folder": "record.folder",
     "decode_record": "record.folder",
-    "new_record": "record.folder",
     "pretty_json": "record.folder:pretty",
     "current_user": "record.host",
     "resolve": "resolve",
     "common_findings": "resolve.rules",
     "read_final": "run.configuration",
-    "RunContext": "run.context",
-    "admit_run": "run.context:admit",
-    "conclude": "run.finalize",
-    "STACK_GRACE_S": "run.follow",
-    "plan_launch": "run.launch:plan",
-    "render_launch": "run.launch:render",
-    "attend_run": "run.pipeline:attend",
-    "close_run": "run.pipeline:close",
-    "conclude_unstarted": "run.pipeline",
-    "fetch_image": "run.pipeline",
-    "site_findings": "run.preconditions",
-    "recover_run": "run.recovery:recover",
-    "may_take_over": "run.retry",
-    "take_over": "run.retry",
-    "give_up": "run.waiting",
+    "Runner": "run.pipeline",
 }
 """Name -> its module in llmbx, with its name there if that differs. The imports above are for type checkers."""
 

@@ -18,7 +18,7 @@ from .output import print_json
 if TYPE_CHECKING:
     from ..launchers.base import Unreachable
     from ..record.folder import PairMark, Run
-    from ..run.context import RunContext
+    from ..run.pipeline import Runner
 
 
 ALLOWED = 0.05
@@ -43,17 +43,16 @@ def _name(run: Run, workspace: Workspace) -> str:
 def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path | None, format_: str) -> None:
     """Print what would be started, or write its script to `emit_script`; start nothing."""
     from ..files import write_atomic
-    from ..run.context import admit, enter, findings
-    from ..run.launch import plan
+    from ..run.pipeline import Runner
     from .preview import as_json
     from .preview import preview as as_text
 
-    spec, context = enter(spec, workspace.plugins, workspace.install, preview=True)
-    found = findings(spec, context.framework)
+    spec, runner = Runner.enter(spec, workspace.plugins, workspace.install, preview=True)
+    found = runner.findings(spec)
     prediction, too_much = workspace.expected(spec, found)
     found += too_much
-    spec = admit(spec, found, force)
-    image, folder, rendered = plan(spec, context)
+    spec = runner.admit(spec, found, force)
+    image, folder, rendered = runner.plan(spec)
     if emit_script is not None:
         write_atomic(emit_script, rendered.script, mode=0o755)
         click.echo(f"wrote {emit_script}", err=True)
@@ -74,20 +73,20 @@ def once(
     published figure (a fraction). Raises `UsageError` for an invalid specification.
     """
     from ..launchers.base import Unreachable
-    from ..run.pipeline import attend, start
+    from ..run.pipeline import Runner
     from .progress import Progress
 
     if detach and spec.retries and spec.origins.get("retries") == "--retries":
         raise UsageError("--retries cannot be combined with --detach: retrying needs a process that follows the run")
     workspace.install.ensure()
-    spec, context = enter_here(spec, workspace, force)
-    spec, prediction, lines = _admitted(spec, workspace, context, force)
+    spec, runner = Runner.enter_here(spec, workspace.plugins, workspace.install, force)
+    spec, prediction, lines = _admitted(spec, workspace, runner, force)
     progress = Progress(spec)
     for line in lines:
         progress.note(line)
-    run = start(
-        spec, context, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source,
-        detach=detach, pair=pair, expected=prediction,
+    run = runner.start(
+        spec, progress.note, offline=offline, detach=detach, command=tuple(sys.argv[1:]), group=group, repeats=source,
+        pair=pair, expected=prediction,
     )  # fmt: skip
     if detach:
         job = run.record.job
@@ -96,10 +95,10 @@ def once(
         return started
     progress.note(f"started {run.record.id}")
     try:
-        result = attend(run, context, progress)
+        result = runner.attend(run, progress)
     except KeyboardInterrupt:
         progress.close()
-        click.echo(_left(run, context.launcher.attended, _name(run, workspace)), err=True)
+        click.echo(_left(run, runner.launcher.attended, _name(run, workspace)), err=True)
         raise
     except Unreachable as error:
         progress.close()
@@ -111,19 +110,17 @@ def once(
 
 
 def _admitted(
-    spec: RunSpec, workspace: Workspace, context: RunContext, force: bool
+    spec: RunSpec, workspace: Workspace, runner: Runner, force: bool
 ) -> tuple[RunSpec, Expected, list[str]]:  # fmt: skip
     """The specification if its findings allow it to run, its prediction, and the lines to print before the start."""
-    from ..run.context import admit, findings
     from ..run.expectation import announced
-    from ..run.preconditions import site_findings
 
-    found = [*findings(spec, context.framework), *site_findings(spec, workspace.install)]
+    found = runner.findings(spec, here=True)
     prediction, too_much = workspace.expected(spec, found)
     found += too_much
-    spec = admit(spec, found, force)
+    spec = runner.admit(spec, found, force)
     said = announced(prediction, spec)
-    lines = [*_opening(spec, workspace, context.launcher.summary), *([said] if said else [])]
+    lines = [*_opening(spec, workspace, runner.launcher.summary), *([said] if said else [])]
     return spec, prediction, [*lines, *(f"note: {finding.problem}; {finding.fix}" for finding in found)]
 
 
@@ -152,17 +149,6 @@ def _print_started(started: Started, name: str, format_: str, alone: bool) -> No
     elif alone:
         print_json(started)
     click.echo(f"started job {started.job_id or '?'}; follow it: llmbx logs --follow {name}", err=True)
-
-
-def enter_here(spec: RunSpec, workspace: Workspace, force: bool) -> tuple[RunSpec, RunContext]:
-    """The context of this run. Errors of the specification are reported before tools that are missing here."""
-    from ..run.context import admit, enter, findings
-
-    try:
-        return enter(spec, workspace.plugins, workspace.install)
-    except InfraError:
-        admit(spec, findings(spec, workspace.plugins.framework(spec.plugin)), force)
-        raise
 
 
 def _opening(spec: RunSpec, workspace: Workspace, how: str) -> list[str]:

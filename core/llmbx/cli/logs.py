@@ -111,15 +111,15 @@ def follow_run(run_name: str) -> int:
 def _to_the_end(run: Run, workspace: Workspace, progress: Progress) -> tuple[Run, Result]:
     """Follow the run and its later attempts; return it as it is at the end, with its result."""
     from ..history import find_run
-    from ..run.context import context_of
     from ..run.finalize import launcher_of
     from ..run.follow import follow
-    from ..run.pipeline import attend
+    from ..run.pipeline import Runner
     from ..run.retry import may_take_over, take_over
 
     while (result := _result(run, workspace)) is None:
         if run.record.job is not None and may_take_over(run, launcher_of(run, workspace.plugins)):
-            return run, attend(take_over(run), context_of(run, workspace.plugins, workspace.install), progress)
+            runner = Runner.of(run, workspace.plugins, workspace.install)
+            return run, runner.attend(take_over(run), progress)
         if run.record.job is not None:
             parser = functools.partial(workspace.plugins.framework(run.record.spec.plugin).parse_log, run.record.spec)
             follow(run, launcher_of(run, workspace.plugins), parser, progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 from ..catalog.environments import unverified
 from ..config.install import Install
@@ -31,62 +31,44 @@ class RunContext:
     launcher: Launcher
     install: Install
 
-    @staticmethod
-    def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = False) -> tuple[RunSpec, RunContext]:
+    @classmethod
+    def enter(cls, spec: RunSpec, plugins: Plugins, install: Install, preview: bool = False) -> tuple[RunSpec, Self]:
         """Choose the runtime, the launcher and the profiler of a run: the specification that names them, the context.
 
         With `preview` the runtime need not work on this machine. Raises `UsageError` if the runtime or launcher cannot
         be used for this run, `InfraError` if no runtime works here.
         """
-        return enter(spec, plugins, install, preview)
+        from ..runtimes.select import choose_runtime
+
+        framework = plugins.framework(spec.plugin)
+        request = framework.prepare_image(spec)
+        launcher = plugins.launcher(spec.launcher).inside(spec)
+        name, reason = choose_runtime(spec, request, launcher, plugins.runtimes(), preview)
+        origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
+        origins = {**spec.origins, "runtime": origin}
+        spec = spec.replace(runtime=name, repositories=request.repositories, origins=origins)
+        spec = usable_profiler(spec, plugins)
+        return spec, cls(plugins, framework, plugins.runtime(name), launcher, install)
+
+    @classmethod
+    def of(cls, run: Run, plugins: Plugins, install: Install) -> Self:
+        """Return the context of a run that was started before, with the plugins recorded then."""
+        spec = run.record.spec
+        launcher = plugins.launcher(spec.launcher)
+        return cls(plugins, plugins.framework(spec.plugin), plugins.runtime(spec.runtime), launcher, install)
 
     def wanted_image(self, spec: RunSpec) -> ImageRequest:
-        """Return the framework's image request, with the settings of the runtime's plugin."""
-        return wanted_image(spec, self)
-
-    def findings(self, spec: RunSpec) -> list[Finding]:
-        """Return every rule violation of the specification."""
-        return findings(spec, self.framework)
-
-
-def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = False) -> tuple[RunSpec, RunContext]:
-    """Choose the runtime, the launcher and the profiler; the returned specification names them, with their origins.
-
-    With `preview` the runtime need not work on this machine. Raises `UsageError` if the runtime or launcher cannot
-    be used for this run, `InfraError` if no runtime works here.
-    """
-    from ..runtimes.select import choose_runtime
-
-    framework = plugins.framework(spec.plugin)
-    request = framework.prepare_image(spec)
-    launcher = plugins.launcher(spec.launcher).inside(spec)
-    name, reason = choose_runtime(spec, request, launcher, plugins.runtimes(), preview)
-    origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
-    origins = {**spec.origins, "runtime": origin}
-    spec = spec.replace(runtime=name, repositories=request.repositories, origins=origins)
-    spec = usable_profiler(spec, plugins)
-    return spec, RunContext(plugins, framework, plugins.runtime(name), launcher, install)
-
-
-def wanted_image(spec: RunSpec, context: RunContext) -> ImageRequest:
-    """Return the framework's image request, with `--accept-image-change` and the settings of the runtime's plugin."""
-    asked = context.framework.prepare_image(spec)
-    settings = runtime_settings(spec, context.runtime, context.plugins)
-    request: ImageRequest = asked.replace(accept_change=spec.accept_image_change, plugin_settings=settings)
-    return request
+        """Return the framework's image request, with `--accept-image-change` and the runtime plugin's settings."""
+        asked = self.framework.prepare_image(spec)
+        settings = runtime_settings(spec, self.runtime, self.plugins)
+        request: ImageRequest = asked.replace(accept_change=spec.accept_image_change, plugin_settings=settings)
+        return request
 
 
 def runtime_settings(spec: RunSpec, runtime: Runtime, plugins: Plugins) -> dict[str, dict[str, Any]]:
     """Return the settings of the runtime's plugin, for its image request."""
     kind = plugins.settings.get(runtime.plugin)
     return {runtime.plugin: current_settings(spec, kind, os.environ)} if kind else {}
-
-
-def context_of(run: Run, plugins: Plugins, install: Install) -> RunContext:
-    """Return the context of a run that was started before, with the plugins recorded then."""
-    spec = run.record.spec
-    launcher = plugins.launcher(spec.launcher)
-    return RunContext(plugins, plugins.framework(spec.plugin), plugins.runtime(spec.runtime), launcher, install)
 
 
 def findings(spec: RunSpec, framework: Framework) -> list[Finding]:

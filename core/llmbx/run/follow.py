@@ -279,13 +279,19 @@ def _stop(run: Run, launcher: Launcher, ended: JobStatus, outage: Outage, first:
     assert run.record.job is not None
     try:
         if first and ended.verdict == "stalled":
-            launcher.dump_stacks(run.record.job, run.path)
-            time.sleep(STACK_GRACE_S)
+            dump_stacks(run, launcher)
         launcher.cancel(run.record.job, run.path)
     except InfraError as error:
         outage.failed(error)
         return False
     return True
+
+
+def dump_stacks(run: Run, launcher: Launcher) -> None:
+    """Make every rank write its stacks to the log, and wait until they have."""
+    assert run.record.job is not None
+    launcher.dump_stacks(run.record.job, run.path)
+    time.sleep(STACK_GRACE_S)
 
 
 def _as_stopped(ended: JobStatus, final: JobStatus) -> JobStatus:

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..launchers.script import PLANNED, SCRIPT
+from ..launchers.script import SCRIPT
 from ..model import Image, Launch, RunSpec, Wrapping
 from ..plugins.manager import Plugins
 from ..run_files import RunFolder
-from .context import RunContext, wanted_image
+from .context import RunContext
 from .hub import cache_variables
 
 
@@ -55,15 +55,6 @@ def captured_by(spec: RunSpec, launch: Launch, plugins: Plugins) -> tuple[str, .
     """Return the profilers that phases of a launch need, and that are none of the run's."""
     needed = [phase.capture.tool for phase in launch.phases if phase.capture]
     return tuple(tool for tool in dict.fromkeys(needed) if tool not in spec.profilers and tool in plugins.profilers())
-
-
-def plan(spec: RunSpec, context: RunContext) -> tuple[Image, Path, Rendered]:
-    """Return image, folder and script that a run would have, without fetching or writing anything (`--dry-run`)."""
-    image = context.runtime.plan(wanted_image(spec, context), context.install.path)
-    spec = with_cache(spec, context)
-    name = spec.experiment
-    folder = context.install.experiments(spec.folder) / name / f"{name}{PLANNED}" / name
-    return image, folder, render(spec, context, image, folder)
 
 
 def with_cache(spec: RunSpec, context: RunContext, offline: bool = False) -> RunSpec:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.api import Image, Launch, RunSpec, Scalar, Wrapping
-from llmbx.api.contract import admit_spec, plan_run, preview_text
-from llmbx.api.verbs import Install, Request, RunContext, load_config, load_plugins, resolve
+from llmbx.api.contract import preview_text
+from llmbx.api.verbs import Install, Request, Runner, load_config, load_plugins, resolve
 
 INSTALL = "/install"
 """The install of a preview; constant, so that golden files are the same on every machine."""
@@ -69,9 +69,9 @@ def render_spec(spec: RunSpec, force: bool = False) -> Preview:
     Raises `UsageError` for broken rules, unless `force` is set.
     """
     install = Install(root=INSTALL, origin="test")
-    spec, context = RunContext.enter(spec, load_plugins(), install, preview=True)
-    findings = context.findings(spec)
-    spec = admit_spec(spec, findings, force)
-    image, folder, run = plan_run(spec, context)
+    spec, runner = Runner.enter(spec, load_plugins(), install, preview=True)
+    findings = runner.findings(spec)
+    spec = runner.admit(spec, findings, force)
+    image, folder, run = runner.plan(spec)
     text = preview_text(spec, image, folder, run, findings, os.environ)
     return Preview(spec, image, folder, run.launch, run.wrappings, run.script, text)

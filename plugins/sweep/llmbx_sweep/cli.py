@@ -210,24 +210,17 @@ def _list(option: str, text: str) -> list[str]:
 
 def _check(cell: CellRequest, workspace: Workspace, dry_run: bool) -> RunSpec:
     """Resolve a cell and run all checks that are possible before it is started."""
-    from llmbx.api.verbs import (
-        RunContext,
-        admit_run,
-        enter_here,
-        plan_launch,
-        site_findings,
-    )
+    from llmbx.api.verbs import Runner
 
     spec, force = workspace.resolve(cell.request), cell.request.force
     if dry_run:
-        spec, rooms = RunContext.enter(spec, workspace.plugins, workspace.install, preview=True)
+        spec, runner = Runner.enter(spec, workspace.plugins, workspace.install, preview=True)
     else:
-        spec, rooms = enter_here(spec, workspace, force)
-        if why := rooms.launcher.available():
+        spec, runner = Runner.enter_here(spec, workspace.plugins, workspace.install, force)
+        if why := runner.launcher.available():
             raise InfraError(why)
-    found = rooms.findings(spec)
-    spec = admit_run(spec, found if dry_run else [*found, *site_findings(spec, workspace.install)], force)
-    plan_launch(spec, rooms)
+    spec = runner.admit(spec, runner.findings(spec, here=not dry_run), force)
+    runner.plan(spec)
     return spec
 
 
@@ -262,24 +255,22 @@ def _drive(
     workspace: Workspace, sweep: Sweep, max_jobs: int, failed: bool, offline: bool, resumed: bool
 ) -> dict[Slot, Result]:
     """Run the sweep to its end. Ctrl-C does not cancel submitted jobs; it prints how to resume."""
-    from llmbx.api.verbs import RunContext
+    from llmbx.api.verbs import Runner
 
     from . import drive, start, state, store
     from .progress import SweepProgress
 
-    rooms = {cell.key: RunContext.enter(cell.spec, workspace.plugins, workspace.install)[1] for cell in sweep.cells}
-    launcher = rooms[sweep.cells[0].key].launcher
+    runners = {cell.key: Runner.enter(cell.spec, workspace.plugins, workspace.install)[1] for cell in sweep.cells}
+    runner = runners[sweep.cells[0].key]
     with store.locked(workspace.install, sweep):
         progress = SweepProgress(sweep.runs)
-        current = state.wait_for_state(workspace.install, sweep, launcher, progress.note, failed)
+        current = state.wait_for_state(sweep, runner, progress.note, failed)
         if current.done or current.running:
             counts = f"{len(current.done)} done, {len(current.running)} running, {len(current.missing)} to submit"
             progress.note(counts)
-        starter = start.Starter(sweep, rooms, offline)
+        starter = start.Starter(sweep, runners, offline)
         starter.prepare([key for key, _ in current.missing], progress.note)
-        driver = drive.Driver(
-            starter, current, launcher, workspace.plugins, progress, max_jobs, patient=resumed, retry_failed=failed
-        )
+        driver = drive.Driver(starter, current, runner, progress, max_jobs, patient=resumed, retry_failed=failed)
         try:
             return driver.run()
         except KeyboardInterrupt:

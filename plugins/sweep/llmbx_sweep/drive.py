@@ -7,19 +7,8 @@ from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
-from llmbx.api import InfraError, JobStatus, Launcher, LlmbxError, Result, Unreachable
-from llmbx.api.verbs import (
-    STACK_GRACE_S,
-    Plugins,
-    Run,
-    RunContext,
-    close_run,
-    conclude,
-    give_up,
-    may_take_over,
-    recover_run,
-    take_over,
-)
+from llmbx.api import InfraError, JobStatus, LlmbxError, Result, Unreachable
+from llmbx.api.verbs import Run, Runner
 
 from .start import Starter, SubmissionRejected, SubmissionUnknown
 from .state import Slot, SweepState, is_final
@@ -46,7 +35,7 @@ class Listener(Protocol):
     def note(self, text: str) -> None:
         """Called with a message for the user."""
 
-    def attend(self, run: Run, rooms: RunContext) -> Result:
+    def attend(self, run: Run, runner: Runner) -> Result:
         """Follow a run of an attended launcher to its end and return its result."""
 
 
@@ -62,16 +51,15 @@ class Driver:
         self,
         starter: Starter,
         state: SweepState,
-        launcher: Launcher,
-        plugins: Plugins,
+        runner: Runner,
         listener: Listener,
         max_jobs: int,
         patient: bool = False,
         retry_failed: bool = False,
     ) -> None:
         self.starter = starter
-        self.launcher = launcher
-        self.plugins = plugins
+        self.runner = runner
+        self.launcher = runner.launcher
         self.listener = listener
         self.max_jobs = max_jobs
         self.done: dict[Slot, Result] = dict(state.done)
@@ -95,8 +83,7 @@ class Driver:
         after the submissions in progress have their job ids.
         """
         for slot, run in self.running.items():
-            if may_take_over(run, self.launcher):
-                self.running[slot] = take_over(run)
+            self.running[slot] = self.runner.take_over(run) or run
         if self.launcher.attended:
             return self._run_attended()
         try:
@@ -129,7 +116,7 @@ class Driver:
 
     def _attend(self, slot: Slot, run: Run) -> None:
         self.running[slot] = run
-        result = self.listener.attend(run, self.starter.rooms[slot[0]])
+        result = self.listener.attend(run, self.starter.runners[slot[0]])
         if result.status == "cancelled" and result.exit_code == 130:
             self.pending.appendleft(slot)
             del self.running[slot]
@@ -186,7 +173,7 @@ class Driver:
             return
         unknown = list(self.unknown.items())
         try:
-            found = recover_run([run for _, run in unknown], self.launcher)
+            found = self.runner.recover([run for _, run in unknown])
         except Unreachable as error:
             self._back_off(error)
             return
@@ -197,7 +184,7 @@ class Driver:
                 self.running[slot] = run
             else:
                 reason = "the scheduler stopped answering; submitted again"
-                conclude(run, self.plugins, JobStatus(state="lost", reason=reason))
+                self.runner.conclude(run, JobStatus(state="lost", reason=reason))
                 self.pending.appendleft(slot)
 
     def _poll(self, pool: ThreadPoolExecutor) -> None:
@@ -214,7 +201,7 @@ class Driver:
                 break
             if status.state in ("pending", "running"):
                 self._left.discard(slot)
-                status = give_up(run, self.launcher, status) or self._cancel_if_stalled(run, status)
+                status = self.runner.give_up(run, status) or self._cancel_if_stalled(run, status)
             if status.state not in ("pending", "running"):
                 self._close(slot, run, status)
                 self._submit(pool)
@@ -223,8 +210,8 @@ class Driver:
     def _close(self, slot: Slot, run: Run, status: JobStatus) -> None:
         """Record the result of a run that has ended, or its next attempt if it is retried."""
         try:
-            rooms = self.starter.rooms[slot[0]]
-            outcome = close_run(run, rooms, status, lambda text: self.listener.note(f"{slot[0]}: {text}"))
+            runner = self.starter.runners[slot[0]]
+            outcome = runner.close(run, status, lambda text: self.listener.note(f"{slot[0]}: {text}"))
         except LlmbxError as error:  # the next attempt could not be started; the result has the reason
             self.listener.note(f"{slot[0]}: {error}")
             result = run.read_result()
@@ -242,8 +229,7 @@ class Driver:
         if not limit or status.state != "running" or self._silent_s(run) < limit:
             return status
         assert run.record.job is not None
-        self.launcher.dump_stacks(run.record.job, run.path)
-        time.sleep(STACK_GRACE_S)
+        self.runner.dump_stacks(run)
         self.launcher.cancel(run.record.job, run.path)
         reason = f"stalled: no log output for {limit:g} s; the stacks of the ranks are at the end of the log"
         return JobStatus(state="ended", reason=reason, verdict="stalled", started=status.started, ended=time.time())

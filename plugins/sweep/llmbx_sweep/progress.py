@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from llmbx.api import Result
-from llmbx.api.verbs import Run, RunContext, attend_run, control_code
+from llmbx.api.verbs import Run, Runner, control_code
 from llmbx.api.verbs import RunProgress as Progress
 
 from .state import Slot
@@ -32,12 +32,12 @@ class SweepProgress:
             control_code(self.out, "\r\x1b[2K")
         print(text, file=self.out, flush=True)
 
-    def attend(self, run: Run, rooms: RunContext) -> Result:
+    def attend(self, run: Run, runner: Runner) -> Result:
         """Follow one run to its end, with the same live progress as `llmbx run`."""
         progress = Progress(run.record.spec, self.out)
         progress.note(f"started {run.record.id}")
         try:
-            return attend_run(run, rooms, progress)
+            return runner.attend(run, progress)
         finally:
             progress.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Mapping
@@ -16,18 +15,8 @@ from llmbx.api import (
     RunSpec,
     Unreachable,
     UsageError,
-    forget_secrets,
 )
-from llmbx.api.verbs import (
-    Run,
-    RunContext,
-    SweepMark,
-    claim_folder,
-    conclude_unstarted,
-    fetch_image,
-    new_record,
-    render_launch,
-)
+from llmbx.api.verbs import Run, Runner, SweepMark
 
 from .state import Slot
 from .store import Sweep
@@ -54,10 +43,10 @@ class SubmissionRejected(InfraError):
 class Starter:
     """Starts the runs of one sweep. `start` may be called from several threads."""
 
-    def __init__(self, sweep: Sweep, rooms: Mapping[str, RunContext], offline: bool = False) -> None:
+    def __init__(self, sweep: Sweep, runners: Mapping[str, Runner], offline: bool = False) -> None:
         self.sweep = sweep
         self.offline = offline
-        self.rooms = rooms
+        self.runners = runners
         self.specs = {cell.key: cell.spec for cell in sweep.cells}
         self._images: dict[str, Image] = {}
         self._stamps: dict[str, int] = {}
@@ -67,16 +56,16 @@ class Starter:
         """Fetch the images of these cells before the first run is started, so that missing access shows up early."""
         known: list[tuple[object, Image]] = []
         for key in dict.fromkeys(key for key in keys if key not in self._images):
-            spec, rooms = self.specs[key], self.rooms[key]
-            rooms.framework.parse_log(spec)
-            request = rooms.wanted_image(spec)
+            spec, runner = self.specs[key], self.runners[key]
+            runner.framework.parse_log(spec)
+            request = runner.wanted_image(spec)
             image = next((image for other, image in known if other == (spec.runtime, request)), None)
             if image is None:
-                image = fetch_image(request, rooms, progress, self.offline)
+                image = runner.fetch_image(request, progress, self.offline)
                 known.append(((spec.runtime, request), image))
             self._images[key] = image
-        if any(spec.profile and not spec.profile.keep_secrets for spec in (self.specs[key] for key in keys)):
-            forget_secrets(os.environ)
+        for key in keys:
+            self.runners[key].forget_secrets(self.specs[key])
 
     def start(self, slot: Slot) -> Run:
         """Start one run.
@@ -85,27 +74,20 @@ class Starter:
         folder of a rejected run is kept, with a failed result.
         """
         key, repeat = slot
-        spec, rooms = self.specs[key], self.rooms[key]
-        run_id, short_id, folder = claim_folder(rooms.install, spec, now=lambda: self._stamp(spec.experiment))
-        self._remember_stamp(spec, run_id)
+        spec, runner = self.specs[key], self.runners[key]
         mark = SweepMark(sweep_id=self.sweep.sweep_id, cell=key, repeat=repeat)
-        rendered = render_launch(spec, rooms, self._images[key], folder)
-        record = new_record(
-            run_id, spec, id=short_id, command=self.sweep.command, group=f"{self.sweep.sweep_id} {key}", sweep=mark,
-            **rendered.recorded, image=self._images[key], versions=self._images[key].versions, prepare_s=0.0,
+        run = runner.claim(
+            spec, lambda: self._stamp(spec.experiment), command=self.sweep.command,
+            group=f"{self.sweep.sweep_id} {key}", sweep=mark,
         )  # fmt: skip
-        record.write(folder, durable=False)
-        rendered.write(folder)
+        self._remember_stamp(spec, run.record.run_id)
+        run = runner.write_files(run, self._images[key], self.offline)
         try:
-            job = rooms.launcher.submit(folder / "run.sh", spec, folder)
+            return runner.submit(run, self.offline)
         except Unreachable as error:
-            raise SubmissionUnknown(Run(folder=str(folder), record=record), error) from error
+            raise SubmissionUnknown(run, error) from error
         except LlmbxError as error:
-            result = conclude_unstarted(Run(folder=str(folder), record=record), rooms.plugins, error)
-            raise SubmissionRejected(result, error) from error
-        record = record.replace(job=job)
-        record.write(folder)
-        return Run(folder=str(folder), record=record)
+            raise SubmissionRejected(runner.conclude_unstarted(run, error), error) from error
 
     def _stamp(self, experiment: str) -> float:
         """The time for the next run id: now, or one second after the last one of this experiment.

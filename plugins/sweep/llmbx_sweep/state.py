@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llmbx.api import Launcher, LlmbxError, Result, RunFolder, Unreachable
-from llmbx.api.verbs import Install, Run, recover_run
+from llmbx.api.verbs import Install, Run, Runner
 
 from . import store
 from .cells import Cell
@@ -39,15 +39,15 @@ def slots(sweep: Sweep) -> list[Slot]:
     return [(cell.key, number) for number in range(1, most + 1) for cell in sweep.cells if number <= cell.repeats]
 
 
-def read_state(install: Install, sweep: Sweep, launcher: Launcher, retry_failed: bool = False) -> SweepState:
+def read_state(sweep: Sweep, runner: Runner, retry_failed: bool = False) -> SweepState:
     """Read the state of the sweep. Runs that were being submitted when llmbx was killed are recovered or given up.
 
     A slot is done if one of its runs was submitted and has a final result (`is_final`). If a slot has several runs, a
     completed one is used, else the oldest. Raises `Unreachable` if the scheduler does not answer.
     """
-    runs = runs_of(install, sweep)
+    runs, launcher = runs_of(runner.install, sweep), runner.launcher
     without_job = [run for run in runs if run.record.job is None and run.read_result() is None]
-    recovered = {run.folder: run for run in recover_run(without_job, launcher)}
+    recovered = {run.folder: run for run in runner.recover(without_job)}
     done: dict[Slot, Result] = {}
     running: dict[Slot, Run] = {}
     for run in (recovered.get(run.folder, run) for run in runs):
@@ -63,9 +63,7 @@ def read_state(install: Install, sweep: Sweep, launcher: Launcher, retry_failed:
     return SweepState(done=done, running=running, missing=missing)
 
 
-def wait_for_state(
-    install: Install, sweep: Sweep, launcher: Launcher, note: Callable[[str], None], retry_failed: bool = False
-) -> SweepState:
+def wait_for_state(sweep: Sweep, runner: Runner, note: Callable[[str], None], retry_failed: bool = False) -> SweepState:
     """Read the state of the sweep; wait while the scheduler does not answer. `note` is called once with the reason.
 
     The scheduler is only queried for runs that were being submitted when llmbx was killed.
@@ -73,7 +71,7 @@ def wait_for_state(
     noted = False
     while True:
         try:
-            return read_state(install, sweep, launcher, retry_failed)
+            return read_state(sweep, runner, retry_failed)
         except Unreachable as error:
             if not noted:
                 note(f"{error}; waiting for it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmbx.api import Judge, hookimpl
 
-LLMBX_API = (1, 0)
+LLMBX_API = (2, 0)
 
 
 @hookimpl

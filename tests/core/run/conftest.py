@@ -19,7 +19,7 @@ from llmbx.launchers.supervisor import read_process
 from llmbx.model import Job, Owner, RunSpec
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import Run, claim_folder, new_record, write_record
-from llmbx.run.context import RunContext, context_of
+from llmbx.run.pipeline import Runner
 
 from .stand_ins import WHOLE_LOG, Bare, Cluster, Tools, Trainer, Watch
 
@@ -100,10 +100,10 @@ def store_run(install: Install, spec: RunSpec) -> StoreRun:
 
 
 @pytest.fixture
-def context(spec: RunSpec, plugins: Plugins, install: Install) -> RunContext:
+def runner(spec: RunSpec, plugins: Plugins, install: Install) -> Runner:
     """The plugins that `spec` uses."""
     record = new_record("run_1", spec, id="x1", command=("run",))
-    return context_of(Run(folder="/nowhere", record=record), plugins, install)
+    return Runner.of(Run(folder="/nowhere", record=record), plugins, install)
 
 
 @pytest.fixture

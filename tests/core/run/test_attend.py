@@ -12,9 +12,8 @@ from llmbx.model import Job, JobStatus, RunSpec, Step
 from llmbx.record.folder import Run, read_result
 from llmbx.record.host import myself
 from llmbx.run import follow
-from llmbx.run.context import RunContext
 from llmbx.run.finalize import conclude
-from llmbx.run.pipeline import attend, exit_code, start
+from llmbx.run.pipeline import Runner, exit_code
 
 from .conftest import StoreRun
 from .stand_ins import COMPLETED, NODE_FAILED, RUNNING, SHORT_LOG, WHOLE_LOG, Cluster, Screen, StepLines, Trainer
@@ -37,7 +36,7 @@ def play(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Play:
 
 
 def test_a_log_that_a_requeue_replaced_is_read_from_its_beginning(
-    store_run: StoreRun, context: RunContext, play: Play, monkeypatch: pytest.MonkeyPatch
+    store_run: StoreRun, runner: Runner, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scheduler starts the script again, which moves the old log away. The new one is longer at the next
     look, and what it begins with must not be skipped: neither by the parser, nor where secrets are masked.
@@ -52,7 +51,7 @@ def test_a_log_that_a_requeue_replaced_is_read_from_its_beginning(
         return RUNNING
 
     play([lambda: RUNNING, requeue, lambda: COMPLETED])
-    result = attend(run, context, screen)
+    result = runner.attend(run, screen)
     assert screen.steps == [0, 1, 2, *range(20)]
     assert screen.events == ["the job was restarted", f"fatal note {'*' * len(TOKEN)}"]
     assert (result.status, result.steps_seen, result.attempt, result.step_time_s.max) == ("completed", 20, 1, 2.0)
@@ -67,23 +66,23 @@ class Interrupted(Screen):
 
 
 @pytest.fixture
-def running(spec: RunSpec, context: RunContext, cluster: Cluster) -> Run:
+def running(spec: RunSpec, runner: Runner, cluster: Cluster) -> Run:
     """A run of this process that has made two steps."""
     cluster.outcomes, cluster.log = [RUNNING], SHORT_LOG
-    return start(spec, context, print)
+    return runner.start(spec, print)
 
 
-def test_an_interruption_cancels_an_attended_run(running: Run, context: RunContext, cluster: Cluster) -> None:
+def test_an_interruption_cancels_an_attended_run(running: Run, runner: Runner, cluster: Cluster) -> None:
     cluster.attended = True
-    result = attend(running, context, Interrupted())
+    result = runner.attend(running, Interrupted())
     assert cluster.cancelled == ["1"]
     assert (result.status, exit_code(result), result.cause) == ("cancelled", 130, "interrupted by Ctrl-C")
     assert read_result(running.path) == result
 
 
-def test_an_interruption_leaves_a_batch_job_running(running: Run, context: RunContext, cluster: Cluster) -> None:
+def test_an_interruption_leaves_a_batch_job_running(running: Run, runner: Runner, cluster: Cluster) -> None:
     with pytest.raises(KeyboardInterrupt):
-        attend(running, context, Interrupted())
+        runner.attend(running, Interrupted())
     assert cluster.cancelled == [] and read_result(running.path) is None
 
 
@@ -96,13 +95,13 @@ class Faulty(StepLines):
 
 @pytest.mark.parametrize("attended", [True, False])
 def test_only_an_attended_run_ends_because_its_log_parser_fails(
-    attended: bool, running: Run, context: RunContext, cluster: Cluster, trainer: Trainer
+    attended: bool, running: Run, runner: Runner, cluster: Cluster, trainer: Trainer
 ) -> None:
     """Without a follower nothing would end it; a batch job has the scheduler's time limit."""
     cluster.attended = attended
     trainer.make_parser = lambda: Faulty([])
     with pytest.raises(PluginError, match="an unexpected line"):
-        attend(running, context, Screen())
+        runner.attend(running, Screen())
     assert cluster.cancelled == ["1"] * attended
     result = read_result(running.path)
     if attended:
@@ -113,7 +112,7 @@ def test_only_an_attended_run_ends_because_its_log_parser_fails(
 
 
 def test_a_run_that_cannot_be_stopped_gets_no_result_while_it_runs(
-    running: Run, context: RunContext, cluster: Cluster, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+    running: Run, runner: Runner, cluster: Cluster, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(job: Job, run_dir: object) -> None:
         raise OSError("not permitted")
@@ -122,15 +121,15 @@ def test_a_run_that_cannot_be_stopped_gets_no_result_while_it_runs(
     trainer.make_parser = lambda: Faulty([])
     monkeypatch.setattr(cluster, "cancel", fail)
     with pytest.raises(PluginError, match="an unexpected line"):
-        attend(running, context, Screen())
+        runner.attend(running, Screen())
     assert read_result(running.path) is None
 
 
-def test_a_result_that_another_process_wrote_ends_the_run(spec: RunSpec, context: RunContext, cluster: Cluster) -> None:
+def test_a_result_that_another_process_wrote_ends_the_run(spec: RunSpec, runner: Runner, cluster: Cluster) -> None:
     """`llmbx cancel` in another shell: nothing is retried after it."""
     cluster.outcomes, cluster.log = [NODE_FAILED], SHORT_LOG
-    run = start(spec.replace(retries=2), context, print)
+    run = runner.start(spec.replace(retries=2), print)
     cancelled = JobStatus(state="ended", verdict="cancelled", reason="cancelled by llmbx cancel")
-    first = conclude(run, context.plugins, cancelled)
-    assert attend(run, context, Screen()) == first == read_result(run.path)
+    first = conclude(run, runner.plugins, cancelled)
+    assert runner.attend(run, Screen()) == first == read_result(run.path)
     assert len(cluster.scripts) == 1 and run.files.folders("attempts") == []

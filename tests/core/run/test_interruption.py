@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from llmbx.errors import Terminated
 from llmbx.model import JobStatus, Result
-from llmbx.run import pipeline
-from llmbx.run.pipeline import cancelled
+from llmbx.run.pipeline import Runner, cancelled
 from llmbx.run.verdict import judge
 
 from ..launchers.conftest import make_spec
@@ -39,24 +40,25 @@ def test_a_run_that_ended_for_another_reason_keeps_it(status: JobStatus) -> None
 
 
 @pytest.mark.parametrize(("status", "raised"), [("cancelled", False), ("preempted", True), ("completed", True)])
-def test_an_interruption_ends_the_whole_command_whatever_the_run_ended_with(
-    monkeypatch: pytest.MonkeyPatch, status: str, raised: bool
-) -> None:
+def test_an_interruption_ends_the_whole_command_whatever_the_run_ended_with(status: str, raised: bool) -> None:
     """`--repeat` and sweeps start no other run, and nothing is retried."""
     code = 130 if status == "cancelled" else 0
     result = Result(run_id="r", status=status, data_valid=True, exit_code=code)  # type: ignore[arg-type]
 
-    class Context:
-        plugins = None
+    class Interrupted(Runner):
+        def _follow(self, *_: object) -> tuple[JobStatus, KeyboardInterrupt]:
+            return JobStatus(state="ended"), Terminated("SIGTERM")
 
-    def close(*_: object) -> Result:
-        pytest.fail("an interrupted run may not start another attempt")
+        def close(self, *_: object) -> Result:
+            pytest.fail("an interrupted run may not start another attempt")
 
-    monkeypatch.setattr(pipeline, "_follow", lambda *_: (JobStatus(state="ended"), Terminated("SIGTERM")))
-    monkeypatch.setattr(pipeline, "close", close)
-    monkeypatch.setattr(pipeline, "conclude", lambda *_: result)
+        def conclude(self, *_: object) -> Result:
+            return result
+
+    nothing: Any = None
+    runner = Interrupted(nothing, nothing, nothing, nothing, nothing)
     if raised:
         with pytest.raises(Terminated):
-            pipeline.attend(None, Context(), None)  # type: ignore[arg-type]
+            runner.attend(nothing, nothing)
     else:
-        assert pipeline.attend(None, Context(), None) == result  # type: ignore[arg-type]
+        assert runner.attend(nothing, nothing) == result

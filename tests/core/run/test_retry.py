@@ -12,9 +12,8 @@ from llmbx.model import JobStatus, RunSpec
 from llmbx.record.attempts import FOLDER
 from llmbx.record.folder import Record, Run, read_result, read_run, read_steps
 from llmbx.record.host import myself
-from llmbx.run.context import RunContext
 from llmbx.run.finalize import Ended, assess
-from llmbx.run.pipeline import attend, exit_code, start
+from llmbx.run.pipeline import Runner, exit_code
 from llmbx.run.retry import start_next_attempt
 
 from .conftest import StoreRun, made_job
@@ -23,32 +22,32 @@ from .stand_ins import COMPLETED, CRASHED, NODE_FAILED, SHORT_LOG, STOPPED, WHOL
 CAUSE = "NODE_FAIL on n7"
 
 
-def followed(spec: RunSpec, context: RunContext, screen: Screen | None = None) -> Run:
+def followed(spec: RunSpec, runner: Runner, screen: Screen | None = None) -> Run:
     """The run after its last attempt."""
-    run = start(spec, context, print)
-    attend(run, context, screen or Screen())
+    run = runner.start(spec, print)
+    runner.attend(run, screen or Screen())
     return read_run(run.path)
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_a_run_is_retried_as_often_as_requested_and_not_once_more(
-    retries: int, spec: RunSpec, context: RunContext, cluster: Cluster
+    retries: int, spec: RunSpec, runner: Runner, cluster: Cluster
 ) -> None:
     cluster.log, cluster.outcomes = SHORT_LOG, [NODE_FAILED]
-    run = followed(spec.replace(retries=retries), context)
+    run = followed(spec.replace(retries=retries), runner)
     result = read_result(run.path)
     assert len(cluster.scripts) == 1 + retries
     assert result is not None and (result.status, result.attempt, exit_code(result)) == ("node_fail", retries, 4)
     assert run.files.folders(FOLDER) == [str(number) for number in range(retries)]
 
 
-def test_the_result_is_that_of_the_last_attempt(spec: RunSpec, context: RunContext, cluster: Cluster) -> None:
+def test_the_result_is_that_of_the_last_attempt(spec: RunSpec, runner: Runner, cluster: Cluster) -> None:
     cluster.outcomes = [NODE_FAILED, COMPLETED]
     cluster.before_submission = lambda run_dir: setattr(
         cluster, "log", WHOLE_LOG if (run_dir / FOLDER).exists() else SHORT_LOG
     )
     screen = Screen()
-    run = followed(spec.replace(retries=2), context, screen)
+    run = followed(spec.replace(retries=2), runner, screen)
     result = read_result(run.path)
     assert result is not None and (result.status, result.attempt, result.job_id) == ("completed", 1, "2")
     assert f"attempt 0 ended with node_fail: {CAUSE}; its files are in attempts/0" in result.warnings
@@ -69,33 +68,33 @@ def test_the_result_is_that_of_the_last_attempt(spec: RunSpec, context: RunConte
     ],
 )
 def test_what_a_retry_cannot_cure_or_need_not_is_not_retried(
-    status: JobStatus, log: str, spec: RunSpec, context: RunContext, cluster: Cluster
+    status: JobStatus, log: str, spec: RunSpec, runner: Runner, cluster: Cluster
 ) -> None:
     """The program's own fault, complete data, a cancelled, overdue or stalled run, and one whose end is unknown."""
     cluster.outcomes, cluster.log = [status], log
-    run = followed(spec.replace(retries=3), context)
+    run = followed(spec.replace(retries=3), runner)
     assert len(cluster.scripts) == 1 and run.record.attempts == ()
     assert read_result(run.path) is not None
 
 
 @pytest.fixture
-def failed(store_run: StoreRun, spec: RunSpec, context: RunContext) -> Ended:
+def failed(store_run: StoreRun, spec: RunSpec, runner: Runner) -> Ended:
     """The end of a run that may be retried, with some of the files that a run leaves."""
-    image = context.runtime.plan(context.framework.prepare_image(spec), Path())
+    image = runner.runtime.plan(runner.framework.prepare_image(spec), Path())
     run = store_run(log=SHORT_LOG, job="9", spec=spec.replace(retries=2), image=image)
     for name in ("exit.json", "tags.json", "rank-0.log", "nsys_profile/rank0.nsys-rep"):
         (run.path / name).parent.mkdir(exist_ok=True)
         (run.path / name).write_text(f"{name} of the first attempt")
-    return assess(run, context.plugins, NODE_FAILED)
+    return assess(run, runner.plugins, NODE_FAILED)
 
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_all_that_an_attempt_left_moves_to_a_folder_of_its_own(failed: Ended, context: RunContext) -> None:
+def test_all_that_an_attempt_left_moves_to_a_folder_of_its_own(failed: Ended, runner: Runner) -> None:
     """What stayed would be read as the next attempt's: its log, its exit code, its profile."""
-    run = start_next_attempt(failed, context, CAUSE)
+    run = start_next_attempt(failed, runner, CAUSE)
     aside, log = run.path / FOLDER / "0", run.log.name
     assert names(run.path) == {"run.json", "tags.json", FOLDER, "run.sh", "train.py", log}
     assert names(aside) == {"exit.json", "rank-0.log", "nsys_profile", log, "steps.jsonl", "result.json"}
@@ -106,8 +105,8 @@ def test_all_that_an_attempt_left_moves_to_a_folder_of_its_own(failed: Ended, co
     assert result is not None and (result.status, result.cause) == ("node_fail", CAUSE)
 
 
-def test_the_record_names_the_earlier_attempt_and_the_new_job(failed: Ended, context: RunContext) -> None:
-    run = start_next_attempt(failed, context, CAUSE)
+def test_the_record_names_the_earlier_attempt_and_the_new_job(failed: Ended, runner: Runner) -> None:
+    run = start_next_attempt(failed, runner, CAUSE)
     record = read_run(run.path).record
     assert run.record == record
     (earlier,) = record.attempts
@@ -117,27 +116,25 @@ def test_the_record_names_the_earlier_attempt_and_the_new_job(failed: Ended, con
 
 
 def test_the_end_of_the_old_job_is_never_taken_for_that_of_the_next(
-    failed: Ended, context: RunContext, cluster: Cluster
+    failed: Ended, runner: Runner, cluster: Cluster
 ) -> None:
     """While the job is submitted, `run.json` names no job, and a living process as the owner."""
     records: list[Record] = []
     cluster.before_submission = lambda run_dir: records.append(read_run(run_dir).record)
-    start_next_attempt(failed, context, CAUSE)
+    start_next_attempt(failed, runner, CAUSE)
     (record,) = records
     assert (record.job, record.owner, record.attempt) == (None, myself(), 1)
 
 
-def test_an_attempt_gets_the_next_number_after_those_that_the_scheduler_requeued(
-    failed: Ended, context: RunContext
-) -> None:
+def test_an_attempt_gets_the_next_number_after_those_that_the_scheduler_requeued(failed: Ended, runner: Runner) -> None:
     (failed.run.path / FOLDER / "0").mkdir(parents=True)
-    run = start_next_attempt(failed, context, CAUSE)
+    run = start_next_attempt(failed, runner, CAUSE)
     assert (run.path / FOLDER / "1" / run.log.name).exists() and not names(run.path / FOLDER / "0")
     assert [earlier.number for earlier in run.record.attempts] == [1]
 
 
-def test_the_next_attempt_leaves_out_the_node_that_failed(failed: Ended, context: RunContext, cluster: Cluster) -> None:
-    run = start_next_attempt(failed, context, CAUSE)
+def test_the_next_attempt_leaves_out_the_node_that_failed(failed: Ended, runner: Runner, cluster: Cluster) -> None:
+    run = start_next_attempt(failed, runner, CAUSE)
     assert cluster.scripts == ["#!/bin/sh\n# without n7\n"]
     assert run.record.spec.plugin_settings == {"cluster": {"exclude": "n7"}}
 
@@ -148,23 +145,21 @@ def too_small(spec: RunSpec) -> Launcher:
 
 @pytest.mark.parametrize("member", ["without_node", "inside"])
 def test_a_node_that_cannot_be_left_out_is_used_again(
-    member: str, failed: Ended, context: RunContext, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    member: str, failed: Ended, runner: Runner, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The user named the nodes, or the allocation would be too small without it."""
     answers = {"without_node": lambda spec, node: None, "inside": too_small}
     monkeypatch.setattr(cluster, member, answers[member], raising=False)
-    run = start_next_attempt(failed, context, CAUSE)
+    run = start_next_attempt(failed, runner, CAUSE)
     assert cluster.scripts == ["#!/bin/sh\n# without none\n"] and run.record.spec == failed.run.record.spec
 
 
-def test_a_next_attempt_that_cannot_be_started_ends_the_run(
-    spec: RunSpec, context: RunContext, cluster: Cluster
-) -> None:
+def test_a_next_attempt_that_cannot_be_started_ends_the_run(spec: RunSpec, runner: Runner, cluster: Cluster) -> None:
     cluster.log, cluster.outcomes = SHORT_LOG, [NODE_FAILED]
-    run = start(spec.replace(retries=2), context, print)
+    run = runner.start(spec.replace(retries=2), print)
     cluster.before_submission = refused
     with pytest.raises(InfraError, match="the scheduler refused the job"):
-        attend(run, context, Screen())
+        runner.attend(run, Screen())
     result = read_result(run.path)
     assert result is not None and (result.status, result.attempt, exit_code(result)) == ("failed", 1, 4)
     assert result.cause == "the scheduler refused the job"

@@ -11,7 +11,7 @@ from llmbx.api import RunSpec
 from llmbx.config.install import Install
 from llmbx.errors import UsageError
 from llmbx.plugins.manager import load
-from llmbx.run.context import admit, enter, findings
+from llmbx.run.context import RunContext, admit, findings
 from llmbx.testing import resolve_spec
 
 MINIS = [
@@ -39,7 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def entered(workload: str, folder: Path, **options: Any) -> RunSpec:
     spec = resolve_spec(workload, profile=True, **options)
-    return enter(spec, load(), Install(root=str(folder), origin="test"), preview=True)[0]
+    return RunContext.enter(spec, load(), Install(root=str(folder), origin="test"), preview=True)[0]
 
 
 @pytest.mark.parametrize(("workload", "recipe", "tool"), MINIS)
@@ -87,6 +87,6 @@ def test_on_gpus_of_this_machine_it_says_what_nsys_adds_there(tmp_path: Path) ->
 
 def test_the_variable_of_the_recipes_requests_the_same(tmp_path: Path) -> None:
     spec = resolve_spec("llama3.1", environ={"ENABLE_PROFILE": "true", "ENABLE_GPU_METRICS": "true"})
-    spec = enter(spec, load(), Install(root=str(tmp_path), origin="test"), preview=True)[0]
+    spec = RunContext.enter(spec, load(), Install(root=str(tmp_path), origin="test"), preview=True)[0]
     assert spec.profile is not None and spec.profile.tool == "torch"
     assert [finding.rule for finding in spec.findings] == ["gpu_metrics"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +15,7 @@ from llmbx.errors import InfraError
 from llmbx.launchers.base import Unreachable
 from llmbx.model import Job, JobStatus, Result, RunSpec
 from llmbx.record.folder import Record, Run, write_record
+from llmbx.run.pipeline import Runner
 from llmbx_sweep import drive
 from llmbx_sweep.drive import Driver
 from llmbx_sweep.start import SubmissionRejected, SubmissionUnknown
@@ -41,7 +42,9 @@ class FakeScheduler:
         self.why = "sbatch: invalid partition"
         self.quiet = 0
         self.lost: dict[Path, str] = {}
-        self.rooms: dict[str, Any] = defaultdict(lambda: None)
+        nothing: Any = None
+        self.runner = FakeRunner(nothing, nothing, nothing, cast(Any, self), nothing)
+        self.runners = defaultdict(lambda: self.runner)
         self.tried_again: list[str] = []
         self.cancelled: dict[str, int] = {}  # by job: the query that finds it cancelled
 
@@ -112,26 +115,28 @@ class Listener:
         self.notes.append(text)
 
 
-@pytest.fixture
-def scheduler(tmp_path: Path, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -> FakeScheduler:
-    def conclude(run: Run, plugins: Any, status: JobStatus) -> Result:
+class FakeRunner(Runner):
+    """Concludes runs without reading their logs."""
+
+    launcher: Any
+
+    def conclude(self, run: Run, status: JobStatus) -> Result:
         return made_result(run.record.run_id, status=_status(status), data_valid=status.exit_code == 0)
 
-    fake = FakeScheduler(tmp_path, make_spec())
-
-    def close(run: Run, rooms: Any, status: JobStatus, say: Any) -> Result | Run:
-        if run.record.run_id in fake.tried_again:
-            fake.tried_again.remove(run.record.run_id)
-            say(f"{run.record.run_id} is tried again")
-            fake.alive["again"] = 0
+    def close(self, run: Run, status: JobStatus, report: Callable[[str], None]) -> Result | Run:
+        if run.record.run_id in self.launcher.tried_again:
+            self.launcher.tried_again.remove(run.record.run_id)
+            report(f"{run.record.run_id} is tried again")
+            self.launcher.alive["again"] = 0
             return run.replace(record=run.record.replace(job=Job(launcher="slurm", job_id="again", submitted=0)))
-        return conclude(run, None, status)
+        return self.conclude(run, status)
 
-    monkeypatch.setattr(drive, "conclude", conclude)
-    monkeypatch.setattr(drive, "close_run", close)
+
+@pytest.fixture
+def scheduler(tmp_path: Path, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -> FakeScheduler:
     monkeypatch.setattr(drive, "BACKOFF_S", 0.05)
     monkeypatch.setattr(drive, "LOOP_S", 0.001)
-    return fake
+    return FakeScheduler(tmp_path, make_spec())
 
 
 def _status(status: JobStatus) -> str:
@@ -147,8 +152,7 @@ def driver(
 ) -> tuple[Driver, Listener]:
     listener: Any = Listener()
     state = SweepState(done=there.get("done", {}), running=there.get("running", {}), missing=missing)
-    plugins: Any = None
-    return Driver(scheduler, state, scheduler, plugins, listener, max_jobs, patient), listener
+    return Driver(scheduler, state, scheduler.runner, listener, max_jobs, patient), listener
 
 
 def test_all_runs_complete_within_the_job_limit(scheduler: FakeScheduler) -> None:

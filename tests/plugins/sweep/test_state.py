@@ -14,6 +14,7 @@ from llmbx.errors import InfraError, UsageError
 from llmbx.launchers.script import GIVEN_UP
 from llmbx.model import Job, Result, RunSpec
 from llmbx.record.folder import Attempt, Run, SweepMark, claim_folder, new_record, read_run, write_record, write_result
+from llmbx.run.pipeline import Runner
 from llmbx.run_files import RunFolder
 from llmbx_sweep import store
 from llmbx_sweep.cells import Cell
@@ -64,7 +65,9 @@ class Sandbox:
         return Run(folder=str(folder), record=record)
 
     def read(self, retry_failed: bool = False) -> SweepState:
-        return read_state(self.install, self.sweep, self.scheduler, retry_failed)
+        nothing: Any = None
+        runner = Runner(nothing, nothing, nothing, self.scheduler, self.install)
+        return read_state(self.sweep, runner, retry_failed)
 
 
 @pytest.fixture

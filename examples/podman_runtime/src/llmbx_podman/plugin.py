@@ -5,7 +5,7 @@ from llmbx.api import hookimpl
 from .runtime import PodmanRuntime
 from .settings import PodmanSettings
 
-LLMBX_API = (1, 0)
+LLMBX_API = (2, 0)
 
 
 @hookimpl

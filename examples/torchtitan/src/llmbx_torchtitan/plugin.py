@@ -21,7 +21,7 @@ from llmbx.api import (
 
 from .grammar import STEP, Parser
 
-LLMBX_API = (1, 0)
+LLMBX_API = (2, 0)
 
 
 @hookimpl

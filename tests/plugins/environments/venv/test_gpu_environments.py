@@ -12,7 +12,7 @@ from llmbx.config.install import Install
 from llmbx.errors import InfraError
 from llmbx.launchers.local import LocalLauncher
 from llmbx.plugins.manager import load
-from llmbx.run.context import enter, wanted_image
+from llmbx.run.context import RunContext
 from llmbx.runtimes.select import choose_runtime
 from llmbx.testing import resolve_spec
 from llmbx_environments.venv import cuda
@@ -26,8 +26,8 @@ def spec_of(workload: str = "grok1", **asked: Any) -> RunSpec:
 
 
 def planned(spec: RunSpec, install: Path) -> str:
-    context = enter(spec, load(), Install(root=str(install), origin="test"), preview=True)
-    return str(context[1].runtime.plan(wanted_image(*context), install).reference)
+    spec, context = RunContext.enter(spec, load(), Install(root=str(install), origin="test"), preview=True)
+    return str(context.runtime.plan(context.wanted_image(spec), install).reference)
 
 
 @pytest.mark.parametrize(
