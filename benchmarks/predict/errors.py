@@ -22,7 +22,6 @@ import numpy as np
 from folds import Used, groups, series
 
 from llmbx.api import RunSpec, UsageError, Workload
-from llmbx.catalog.matching import exact_row
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
 from llmbx.plugins.manager import Plugins, load
@@ -212,7 +211,7 @@ def _cells(plugins: Plugins, workload: Workload) -> Iterator[tuple[RunSpec, floa
             spec = resolve(request, plugins, Config(), {}, {})
         except UsageError:
             continue
-        printed = exact_row(spec, workload)
+        printed = spec.exact_row(workload)
         if printed is not None and printed.step_time_s is not None and not spec.mini:
             yield spec, printed.step_time_s
 

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmbx.catalog.references import load_published
+from llmbx.catalog.references import Published
 from llmbx.catalog.workloads import load_workload
 from llmbx.cli.parse import command as parse
 from llmbx.cli.parse_rows import parse_logs
@@ -266,7 +266,7 @@ def test_references(file: Path, tmp_path: Path) -> None:
     def check(change: Callable[[bytes], bytes]) -> None:
         (tmp_path / file.name).write_bytes(change(content))
         with refused():
-            found = load_published(tmp_path / file.name)
+            found = Published.read(tmp_path / file.name)
             assert all(row.gpus > 0 and (row.step_time_s is None or row.step_time_s > 0) for row in found.references)
 
     check()

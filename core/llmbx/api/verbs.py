@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from ..catalog.matching import differences as row_differences
-    from ..catalog.matching import exact_row as exact_row
-    from ..catalog.matching import nearest_row as nearest_row
-    from ..catalog.matching import work_differences as work_differences
     from ..catalog.references import Published as PublishedReferences
-    from ..catalog.references import load_published as load_published
     from ..catalog.scales import evaluate as evaluate_scale
     from ..catalog.scales import scales as scales_of
     from ..cli.completion import RUN as RUN_ARGUMENT
@@ -100,12 +95,7 @@ if TYPE_CHECKING:
     from ..run.pipeline import Runner as Runner
 
 PLACES = {
-    "exact_row": "catalog.matching",
-    "nearest_row": "catalog.matching",
-    "row_differences": "catalog.matching:differences",
-    "work_differences": "catalog.matching",
     "PublishedReferences": "catalog.references:Published",
-    "load_published": "catalog.references",
     "evaluate_scale": "catalog.scales:evaluate",
     "scales_of": "catalog.scales:scales",
     "RUN_ARGUMENT": "cli.completion:RUN",

@@ -96,20 +96,20 @@ class Published(Value, frozen=True):
     examples: tuple[Example, ...] = ()
     workload: str | None = None
 
+    @staticmethod
+    def read(path: Path | Traversable) -> Published:
+        """Read the whole reference file `path`. Raises `UsageError` with the file and the key."""
+        from ..toml_file import read_toml
 
-def load_published(path: Path | Traversable) -> Published:
-    """Read the whole reference file `path`. Raises `UsageError` with the file and the key."""
-    from ..toml_file import read_toml
-
-    file = read_toml(path, ReferenceFile)
-    for number, example in enumerate(file.examples):
-        _check_states(example, f"{path}: at examples[{number}].states")
-    references = tuple(
-        reference
-        for number, table in enumerate(file.tables)
-        for reference in _references(table, f"{path}: at tables[{number}]")
-    )
-    return Published(references=references, examples=file.examples, workload=file.workload)
+        file = read_toml(path, ReferenceFile)
+        for number, example in enumerate(file.examples):
+            _check_states(example, f"{path}: at examples[{number}].states")
+        references = tuple(
+            reference
+            for number, table in enumerate(file.tables)
+            for reference in _references(table, f"{path}: at tables[{number}]")
+        )
+        return Published(references=references, examples=file.examples, workload=file.workload)
 
 
 def _references(table: ReferenceTable, place: str) -> list[Reference]:

@@ -60,12 +60,12 @@ def load_workload(
     expression.
     """
     from ..toml_file import read_toml
-    from .references import load_published
+    from .references import Published
     from .validation import check_workload
 
     workload = read_toml(path, Workload)
     if references is not None:
-        published = load_published(references)
+        published = Published.read(references)
         workload = workload.replace(
             references=(*workload.references, *published.references),
             examples=(*workload.examples, *published.examples),

@@ -191,14 +191,13 @@ def result_text(result: Result, run: Run, workspace: Workspace, spec: RunSpec, a
 
     `allowed` is the tolerated slowdown (a fraction).
     """
-    from ..catalog.matching import differences, nearest_row
     from .next_step import next_step
     from .published import against_published
     from .terminal import render
 
     workload = workspace.plugins.workload(spec.workload, spec.plugin)
-    row = nearest_row(spec, workload)
-    unlike = differences(spec, row) if row is not None else []
+    row = spec.nearest_row(workload)
+    unlike = spec.row_differences(row) if row is not None else []
     judged = against_published([result], spec, workload, workspace.install, workspace.plugins.judge, allowed)
     advice = next_step(result, _name(run, workspace), slower=judged is not None and judged.verdict == "slower")
     return render(result, run.folder, row, unlike, judged.sentence if judged else None, advice)

@@ -201,7 +201,6 @@ class Workspace:
         published: it has run, with nearly this memory.
         """
         from ..catalog import hardware
-        from ..catalog.matching import exact_row
         from ..run.expectation import expected, memory_findings
 
         if not all(finding.warning for finding in (*spec.findings, *findings)):
@@ -209,7 +208,7 @@ class Workspace:
         found = expected(spec, self.plugins, self.install)
         gpu = hardware.extend(self.config.gpus).get(spec.gpu_type)
         needs = memory_findings(spec, found, gpu.memory_gb if gpu is not None else None)
-        published = exact_row(spec, self.plugins.workload(spec.workload, spec.plugin)) is not None
+        published = spec.exact_row(self.plugins.workload(spec.workload, spec.plugin)) is not None
         return found, [one for one in needs if not (one.warning and published)]
 
     def launcher_settings(self, request: Request, launcher: str) -> dict[str, Any]:

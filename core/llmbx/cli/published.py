@@ -16,9 +16,8 @@ def against_published(
 
     `allowed` is the tolerated slowdown (a fraction).
     """
-    from ..catalog.matching import exact_row
 
-    row = exact_row(spec, workload)
+    row = spec.exact_row(workload)
     stable = [r for r in results if r.comparable and r.step_time_s.mean and r.stability.verdict == "stable"]
     if row is None or row.step_time_s is None or not stable:
         return None

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from ..catalog.hardware import how_to_set_peak
-from ..catalog.matching import exact_row, why_no_figure
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Finding, RunSpec, Workload
@@ -131,7 +130,7 @@ def _flops_and_peak(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
 
 
 def _published(spec: RunSpec, workload: Workload) -> dict[str, Any]:
-    return {"reference": exact_row(spec, workload), "no_reference_because": why_no_figure(spec, workload)}
+    return {"reference": spec.exact_row(workload), "no_reference_because": spec.why_no_figure(workload)}
 
 
 def _placement(spec: RunSpec) -> dict[str, Any]:

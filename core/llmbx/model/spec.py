@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from .base import Positive, Rate, Scalar, Value
 from .handling import Handling
-from .workload import Checkpointing, Convention, ImageSource, ModelShape, Parallelism
+from .workload import Checkpointing, Convention, ImageSource, Kind, ModelShape, Parallelism, Reference, Workload
+
+KINDS = get_args(Kind)
+"""Kinds of published results, the preferred ones first."""
+
+SAME = (
+    ("workload", "workload"),
+    ("size", "size"),
+    ("dtype", "dtype"),
+    ("gpu_type", "GPU type"),
+    ("gpus", "number of GPUs"),
+    ("global_batch_size", "global batch size"),
+)
+"""Fields of a specification that two runs must have in common, and how messages call them."""
 
 
 class ProfileSpec(Value, frozen=True):
@@ -202,3 +215,66 @@ class RunSpec(Handling, frozen=True, kw_only=True):
         config += f"_mbs{self.micro_batch_size}_gbs{self.global_batch_size}"
         name = f"{self.folder}_{self.size}_{self.dtype}_{self.gpus}_{config}"
         return name + (f"_{self.trace.tool}" if self.trace else "")
+
+    def nearest_row(self, workload: Workload) -> Reference | None:
+        """The published result for the run's size, dtype, GPU type and scale with the fewest differences; None if there
+        is none.
+
+        Among equals, rows of the recipe's tables are preferred to its worked examples, which sources round and copy
+        from older releases, and both to figures that were published elsewhere.
+        """
+        wanted = (self.size, self.dtype, self.gpu_type, self.gpus)
+        rows = [row for row in workload.references if (row.size, row.dtype, row.gpu_type, row.gpus) == wanted]
+        return min(
+            rows,
+            key=lambda row: (row.step_time_s is None, len(self.row_differences(row)), KINDS.index(row.kind)),
+            default=None,
+        )
+
+    def exact_row(self, workload: Workload) -> Reference | None:
+        """The published result for exactly the work of the run: same recipe, model, batch size and sequence length."""
+        row = self.nearest_row(workload)
+        return row if row is not None and not self.proxy and not self.row_differences(row) else None
+
+    def why_no_figure(self, workload: Workload) -> str | None:
+        """Why no published step time is for exactly the work of the run, in one line; None if there is one."""
+        row = self.nearest_row(workload)
+        if self.mini:
+            return "a mini is not comparable with published figures"
+        if row is None or row.step_time_s is None:
+            return f"no published figures for {self.workload} {self.size} {self.dtype} on {self.gpus} x {self.gpu_type}"
+        if self.proxy:
+            return "a proxy is not comparable with published figures"
+        differences = self.row_differences(row)
+        return f"the published figures are those of another job: {'; '.join(differences)}" if differences else None
+
+    def row_differences(self, row: Reference) -> list[str]:
+        """How the run's work differs from a published row; empty if it agrees in everything that the row specifies."""
+        pairs = (
+            ("recipe", self.recipe, row.recipe),
+            ("global batch size", self.global_batch_size, row.global_batch_size),
+            ("sequence length", self.model.sequence_length, row.sequence_length),
+            *((name.upper(), self._degree(name), degree) for name, degree in row.layout.items()),
+        )
+        return [
+            f"the {words} differs ({theirs} was published, {ours} was run)"
+            for words, ours, theirs in pairs
+            if theirs is not None and ours != theirs
+        ]
+
+    def _degree(self, name: str) -> int:
+        """A degree of parallelism, or the micro-batch size (`mbs`)."""
+        if name == "mbs":
+            return self.micro_batch_size
+        return getattr(self.parallelism, name) or 1
+
+    def work_differences(self, other: RunSpec) -> list[str]:
+        """Differences that make the speeds of two runs incomparable; empty if they do the same work."""
+        pairs = [(label, getattr(self, name), getattr(other, name)) for name, label in SAME]
+        shapes = [
+            (name, getattr(self.model, name), getattr(other.model, name)) for name in ModelShape.__struct_fields__
+        ]
+        return [
+            *(f"the {label} differs ({one} and {two})" for label, one, two in pairs if one != two),
+            *(f"the models differ in {name} ({one} and {two})" for name, one, two in shapes if one != two),
+        ]

@@ -225,12 +225,10 @@ def _check(cell: CellRequest, workspace: Workspace, dry_run: bool) -> RunSpec:
 
 
 def _cost(cell: Cell, workspace: Workspace) -> Cost:
-    from llmbx.api.verbs import exact_row
-
     from .cost import cost
 
     def published(spec: RunSpec) -> float | None:
-        found = exact_row(spec, workspace.plugins.workload(spec.workload, spec.plugin))
+        found = spec.exact_row(workspace.plugins.workload(spec.workload, spec.plugin))
         return found.step_time_s if found else None
 
     return cost(cell, published)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from llmbx.catalog.matching import differences, exact_row, nearest_row, why_no_figure
 from llmbx.model import Recipe, Reference, RunSpec, Workload
 
 Make = Callable[..., RunSpec]
@@ -30,22 +29,22 @@ def spec(make_spec: Make) -> RunSpec:
 def test_a_table_comes_before_a_worked_example(spec: RunSpec) -> None:
     table, example = row(5.3), row(6.6, kind="example")
     for rows in ((table, example), (example, table)):
-        assert exact_row(spec, workload(*rows)) == table
+        assert spec.exact_row(workload(*rows)) == table
 
 
 def test_a_figure_from_elsewhere_comes_last(spec: RunSpec) -> None:
     example, other = row(6.6, kind="example"), row(5.3, kind="other")
     for rows in ((other, example), (example, other)):
-        assert exact_row(spec, workload(*rows)) == example
-    assert exact_row(spec, workload(other)) == other
+        assert spec.exact_row(workload(*rows)) == example
+    assert spec.exact_row(workload(other)) == other
 
 
 def test_the_rows_own_recipe_batch_and_length_come_first(spec: RunSpec) -> None:
     other, own = row(5.0, recipe="old"), row(6.0, recipe="plain", kind="example")
-    assert nearest_row(spec, workload(other, own)) == own
+    assert spec.nearest_row(workload(other, own)) == own
     small, large = row(5.0, global_batch_size=8), row(9.0, global_batch_size=16)
-    assert exact_row(spec.replace(global_batch_size=16), workload(small, large)) == large
-    assert exact_row(spec, workload(row(gpus=4), row(dtype="fp8"), row(size="7b"), row(gpu_type="b200"))) is None
+    assert spec.replace(global_batch_size=16).exact_row(workload(small, large)) == large
+    assert spec.exact_row(workload(row(gpus=4), row(dtype="fp8"), row(size="7b"), row(gpu_type="b200"))) is None
 
 
 @pytest.mark.parametrize(
@@ -58,13 +57,13 @@ def test_the_rows_own_recipe_batch_and_length_come_first(spec: RunSpec) -> None:
 )
 def test_a_row_of_other_work_gives_no_verdict(spec: RunSpec, published: dict[str, object], says: str) -> None:
     there = workload(row(1.0, **published))
-    assert exact_row(spec, there) is None
-    nearest = nearest_row(spec, there)
-    assert nearest is not None and differences(spec, nearest) == [says]
+    assert spec.exact_row(there) is None
+    nearest = spec.nearest_row(there)
+    assert nearest is not None and spec.row_differences(nearest) == [says]
 
 
 def test_a_changed_model_has_no_row(spec: RunSpec) -> None:
-    assert exact_row(spec.replace(proxy=True), workload(row(1.0))) is None
+    assert spec.replace(proxy=True).exact_row(workload(row(1.0))) is None
 
 
 @pytest.mark.parametrize(
@@ -82,6 +81,6 @@ def test_a_run_without_a_published_figure_says_why(
     rows: tuple[Reference, ...], changes: dict[str, bool], says: str | None, spec: RunSpec
 ) -> None:
     of = workload(*rows)
-    found = why_no_figure(spec.replace(**changes), of)
+    found = spec.replace(**changes).why_no_figure(of)
     assert found is None if says is None else says in (found or "")
-    assert (exact_row(spec.replace(**changes), of) is not None) or found
+    assert (spec.replace(**changes).exact_row(of) is not None) or found

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import llmbx_nemo
-from llmbx.catalog.matching import exact_row
-from llmbx.catalog.references import load_published
+from llmbx.catalog.references import Published
 from llmbx.catalog.workloads import load_workload
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
@@ -129,7 +128,7 @@ KEYS = ("step_time_s", "tokens_per_s", "mfu", "days_per_1t_tokens")
 
 
 def load(workload: str) -> list[Reference]:
-    return list(load_published(ROOT / "references" / f"{workload}.toml").references)
+    return list(Published.read(ROOT / "references" / f"{workload}.toml").references)
 
 
 def printed(workload: str) -> dict[tuple[str, str, str, int], dict[str, float | None]]:
@@ -171,7 +170,7 @@ def test_the_summary_of_the_image_fills_rows_that_the_recipe_prints_no_figures_f
     for (size, gpu_type, gpus), (rate, tflops) in SUMMARY.items():
         request = Request(workload="llama3.1", size=size, dtype="fp8", gpu_type=gpu_type, gpus=gpus, recipe="mbridge")
         spec = resolve(request, plugins, Config(), {}, {})
-        found = exact_row(spec, plugins.workload("llama3.1", "nemo"))
+        found = spec.exact_row(plugins.workload("llama3.1", "nemo"))
         assert found is not None and found.step_time_s is not None
         seconds = spec.global_batch_size * 8192 / (rate * gpus)
         if (size, gpu_type) == ("405b", "gb200"):
@@ -256,11 +255,11 @@ def test_a_run_of_every_published_row_is_compared_with_the_table(workload: str) 
         recipe = next(r.recipe for r in tables if (r.size, r.dtype, r.gpu_type) == (size, dtype, gpu_type))
         request = Request(workload=workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe)
         spec = resolve(request, plugins, Config(), {}, {})
-        found = exact_row(spec, plugins.workload(workload, "nemo"))
+        found = spec.exact_row(plugins.workload(workload, "nemo"))
         assert found is not None and found.kind == "table", request
         assert found.step_time_s == figures["step_time_s"]
         changed = resolve(request.replace(settings={"gbs": str(2 * spec.global_batch_size)}), plugins, Config(), {}, {})
-        assert exact_row(changed, plugins.workload(workload, "nemo")) is None
+        assert changed.exact_row(plugins.workload(workload, "nemo")) is None
 
 
 def test_contradictory_values_are_marked() -> None:
@@ -286,8 +285,8 @@ def test_a_mistake_in_a_table_is_reported(tmp_path: Path, line: str, message: st
     path = tmp_path / "figures.toml"
     head = '[[tables]]\nsource = "s"\nsize = "1b"\ndtype = "bf16"\ngpu_type = "h100"\ngpus = [8, 64]\n'
     path.write_text(head)
-    assert [r.gpus for r in load_published(path).references] == [8, 64]
+    assert [r.gpus for r in Published.read(path).references] == [8, 64]
     path.write_text(head + line)
     with pytest.raises(UsageError, match=message) as error:
-        load_published(path)
+        Published.read(path)
     assert str(error.value).startswith(str(path))

@@ -49,9 +49,9 @@ def audit_file(
     If the workload is unknown, only the values in the file are used. `warn` is called if some cells cannot be
     recomputed. Raises `UsageError` if the file cannot be read or if nothing in it can be recomputed.
     """
-    from llmbx.api.verbs import load_published
+    from llmbx.api.verbs import PublishedReferences
 
-    published = load_published(path)
+    published = PublishedReferences.read(path)
     owner = find_workload(published, str(path), workload, plugins)
     name = owner.name if owner else published.workload or path.stem
     cases = build_cases(published.references, owner, plugins, config, name)

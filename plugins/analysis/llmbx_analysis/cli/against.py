@@ -69,9 +69,9 @@ AGAINST = Against()
 
 def check(call: RunCall, earlier: Run) -> None:
     """Raise `UsageError` before anything starts if a comparison could give no verdict, unless the run is forced."""
-    from llmbx.api.verbs import refresh_result, work_differences
+    from llmbx.api.verbs import refresh_result
 
-    reasons = work_differences(earlier.record.spec, call.spec)
+    reasons = earlier.record.spec.work_differences(call.spec)
     reasons += [
         f"{name} is profiled or traced"
         for name, spec in ((earlier.record.run_id, earlier.record.spec), ("the requested run", call.spec))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from llmbx.api import Convention, Reference, Result, RunSpec
-from llmbx.api.verbs import row_differences, work_differences
 
 from .logs import MeasuredLog
 from .measured import Measured, MeasuredRun
@@ -97,7 +96,7 @@ def between_runs(a: Measured, b: Measured, profiles: bool = False) -> list[str]:
     """All reasons why two runs or logs (with `profiles`: the profiles of runs) are not comparable."""
     own = [*faults(a), *faults(b)]
     if isinstance(a, MeasuredRun) and isinstance(b, MeasuredRun):
-        work = work_differences(a.spec, b.spec)
+        work = a.spec.work_differences(b.spec)
         if profiles:
             return [*work, *own, *_profile_differences(a.spec, b.spec)]
     else:
@@ -121,5 +120,5 @@ def against_published(run: Measured, reference: Reference) -> list[str]:
     """All reasons why a run or log is not comparable with a published row of its size, dtype, GPU type and scale."""
     counted = convention_mismatch(run.result, reference.convention) if reference.mfu is not None else []
     if isinstance(run, MeasuredRun):
-        return [*faults(run), *run.result.not_comparable_because, *row_differences(run.spec, reference), *counted]
+        return [*faults(run), *run.result.not_comparable_because, *run.spec.row_differences(reference), *counted]
     return [*faults(run), *known_differences(work_published(reference), run.work)]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from llmbx.api import Reference, RunSpec, UsageError, Workload, did_you_mean
-from llmbx.api.verbs import Install, Plugins, Run, Selection, known_tags, nearest_row, query_runs, work_differences
+from llmbx.api.verbs import Install, Plugins, Run, Selection, known_tags, query_runs
 
 from .comparison import EXIT_CODES
 from .differences import same_setup
@@ -68,7 +68,7 @@ def baseline(
 
 def _work_differences(spec: RunSpec, of: Measured) -> list[str]:
     if isinstance(of, MeasuredRun):
-        return work_differences(spec, of.spec)
+        return spec.work_differences(of.spec)
     return known_differences(work_of(spec), of.work)
 
 
@@ -77,7 +77,7 @@ def published(spec: RunSpec, workload: Workload) -> Reference:
 
     Raises `UsageError` with the available rows if there is none.
     """
-    found = nearest_row(spec, workload)
+    found = spec.nearest_row(workload)
     if found is None or found.step_time_s is None:
         rows = [r for r in workload.references if r.step_time_s is not None]
         what = f"{spec.workload} {spec.size} {spec.dtype} on {spec.gpus} x {spec.gpu_type}"
