@@ -1,7 +1,8 @@
-"""Phrases of messages: counts, sizes and lists."""
+"""Phrases of messages: counts, numbers, sizes and lists."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 
@@ -10,6 +11,18 @@ def plural(number: int | None, things: str, thing: str = "") -> str:
     if number is None:
         return f"an unknown number of {things}"
     return f"{number:,} {(thing or things.removesuffix('s')) if number == 1 else things}"
+
+
+def format_number(value: float) -> str:
+    """Format a number with its significant digits: `1,572`, `5.431`, `0.0331`, `1.2e-07`."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not math.isfinite(value):
+        return "not finite"
+    size = abs(value)
+    if value and not 1e-4 <= size < 1e15:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
 
 
 def duration(seconds: float) -> str:

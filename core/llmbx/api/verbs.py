@@ -17,18 +17,8 @@ if TYPE_CHECKING:
     from ..cli.completion import WORKLOAD as WORKLOAD_ARGUMENT
     from ..cli.explicit_options import explicit_options as explicit_options
     from ..cli.extensions import Extension as Extension
-    from ..cli.flow import worst_exit_code as worst_exit_code
-    from ..cli.formatting import figure as format_figure
-    from ..cli.formatting import number as format_number
-    from ..cli.formatting import quantity as format_quantity
-    from ..cli.formatting import short as format_short
-    from ..cli.formatting import slug as slug
-    from ..cli.formatting import text as format_value
     from ..cli.junit import Case as JunitCase
-    from ..cli.junit import Verdict as JunitVerdict
-    from ..cli.junit import figures as junit_figures
-    from ..cli.junit import print_cases as print_junit
-    from ..cli.junit import verdict as junit_verdict
+    from ..cli.junit import Suite as JunitSuite
     from ..cli.numbers import Above as NumberAbove
     from ..cli.numbers import fraction as parse_fraction
     from ..cli.options import RUN_OPTIONS as RUN_OPTIONS
@@ -38,15 +28,11 @@ if TYPE_CHECKING:
     from ..cli.options import path_or_run as path_or_run
     from ..cli.options import run_options as run_options
     from ..cli.options import which_workload as which_workload
-    from ..cli.output import Row as OutputRow
-    from ..cli.output import Target as OutputFormat
-    from ..cli.output import cell as format_cell
+    from ..cli.output import OutputPath as OutputPath
     from ..cli.output import format_option as format_option
-    from ..cli.output import format_option_with as format_option_with
     from ..cli.output import heading as print_heading
     from ..cli.output import print_json as print_json
     from ..cli.output import print_rows as print_rows
-    from ..cli.output import print_table as print_table
     from ..cli.output import to_csv as to_csv
     from ..cli.plugin_options import RunCommand as RunCommand
     from ..cli.plugin_options import pop_settings as pop_settings
@@ -57,11 +43,8 @@ if TYPE_CHECKING:
     from ..cli.training_log import TrainingLog as TrainingLog
     from ..config.install import Install as Install
     from ..config.profiles import Config as Config
-    from ..config.profiles import Profile as Profile
-    from ..config.profiles import choose_profile as choose_profile
     from ..config.profiles import load_config as load_config
     from ..config.request import Request as Request
-    from ..config.request import from_environ as request_from_environ
     from ..config.request import parse_pairs as parse_pairs
     from ..history import COLUMNS as RUN_COLUMNS
     from ..history import find_run as find_run
@@ -69,18 +52,13 @@ if TYPE_CHECKING:
     from ..history import select as query_runs
     from ..history import tag_named as tag_named
     from ..history.loaded import row_of as run_row
-    from ..history.loaded import selection as runs_selection
     from ..history.query import Selection as Selection
-    from ..history.refresh import current_status as current_status
     from ..history.refresh import refresh_result as refresh_result
-    from ..history.remeasure import rewindowed as rewindowed
     from ..history.tags import check_tags as check_tags
     from ..history.tags import tags_of as tags_of
-    from ..measure.measures import FIELDS as MEASURE_FIELDS
-    from ..measure.measures import rate_values as rate_values
-    from ..measure.measures import timed as timed_rates
     from ..measure.window import check as check_window
     from ..optional import imported as imported
+    from ..phrases import format_number as format_number
     from ..plugins.manager import Plugins as Plugins
     from ..plugins.manager import load as load_plugins
     from ..record.folder import Record as RunRecord
@@ -102,18 +80,8 @@ PLACES = {
     "WORKLOAD_ARGUMENT": "cli.completion:WORKLOAD",
     "explicit_options": "cli.explicit_options",
     "Extension": "cli.extensions",
-    "worst_exit_code": "cli.flow",
-    "format_figure": "cli.formatting:figure",
-    "format_number": "cli.formatting:number",
-    "format_quantity": "cli.formatting:quantity",
-    "format_short": "cli.formatting:short",
-    "format_value": "cli.formatting:text",
-    "slug": "cli.formatting",
     "JunitCase": "cli.junit:Case",
-    "JunitVerdict": "cli.junit:Verdict",
-    "junit_figures": "cli.junit:figures",
-    "junit_verdict": "cli.junit:verdict",
-    "print_junit": "cli.junit:print_cases",
+    "JunitSuite": "cli.junit:Suite",
     "NumberAbove": "cli.numbers:Above",
     "parse_fraction": "cli.numbers:fraction",
     "RUN_OPTIONS": "cli.options",
@@ -123,15 +91,11 @@ PLACES = {
     "path_or_run": "cli.options",
     "run_options": "cli.options",
     "which_workload": "cli.options",
-    "OutputFormat": "cli.output:Target",
-    "OutputRow": "cli.output:Row",
-    "format_cell": "cli.output:cell",
+    "OutputPath": "cli.output",
     "format_option": "cli.output",
-    "format_option_with": "cli.output",
     "print_heading": "cli.output:heading",
     "print_json": "cli.output",
     "print_rows": "cli.output",
-    "print_table": "cli.output",
     "to_csv": "cli.output",
     "RunCommand": "cli.plugin_options",
     "pop_settings": "cli.plugin_options",
@@ -142,30 +106,22 @@ PLACES = {
     "TrainingLog": "cli.training_log",
     "Install": "config.install",
     "Config": "config.profiles",
-    "Profile": "config.profiles",
-    "choose_profile": "config.profiles",
     "load_config": "config.profiles",
     "Request": "config.request",
     "parse_pairs": "config.request",
-    "request_from_environ": "config.request:from_environ",
     "RUN_COLUMNS": "history:COLUMNS",
     "find_run": "history",
     "known_tags": "history",
     "query_runs": "history:select",
     "tag_named": "history",
     "run_row": "history.loaded:row_of",
-    "runs_selection": "history.loaded:selection",
     "Selection": "history.query",
-    "current_status": "history.refresh",
     "refresh_result": "history.refresh",
-    "rewindowed": "history.remeasure",
     "check_tags": "history.tags",
     "tags_of": "history.tags",
-    "MEASURE_FIELDS": "measure.measures:FIELDS",
-    "rate_values": "measure.measures",
-    "timed_rates": "measure.measures:timed",
     "check_window": "measure.window:check",
     "imported": "optional",
+    "format_number": "phrases",
     "Plugins": "plugins.manager",
     "load_plugins": "plugins.manager:load",
     "Run": "record.folder",

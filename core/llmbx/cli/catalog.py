@@ -44,7 +44,7 @@ def command() -> None:
 @click.option(
     "--run", "run_name", metavar="RUN", type=RUN, help="Compare the configuration that this run trained with."
 )
-@format_option
+@format_option()
 @_selection
 @click.pass_context
 def diff(context: click.Context, /, run_name: str | None, format_: str, **arguments: Any) -> None:

@@ -22,7 +22,7 @@ OK, ABSENT, BROKEN = "ok", "not here", "broken"
 
 
 @click.command("doctor")
-@format_option
+@format_option()
 def command(format_: str) -> None:
     """Check this machine: install folder, GPUs, plugins, runtimes and launchers.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InfraError, UsageError
-from ..model import Expected, Result, RunSpec, Workload
+from ..model import Expected, Result, RunSpec
 from .options import Workspace
 from .output import print_json
 
@@ -208,39 +208,3 @@ def interrupted(outcome: Result | Started) -> bool:
     from ..run.pipeline import exit_code
 
     return isinstance(outcome, Result) and exit_code(outcome) == 130
-
-
-def decided(result: Result, spec: RunSpec, workload: Workload) -> bool:
-    """Whether the result can be called fast enough or too slow: False for an unstable window of a benchmark.
-
-    A benchmark is a comparable result of at least as many steps as its recipe has. Other runs have nothing to decide.
-    """
-    recipe = next((one for one in workload.recipes if one.name == spec.recipe), None)
-    benchmark = result.comparable and (recipe is None or spec.steps >= recipe.steps)
-    return result.stability.verdict == "stable" or not benchmark
-
-
-def worst_exit_code(
-    results: list[Result], spec: RunSpec, workspace: Workspace, allowed: float, said: bool = True
-) -> int:
-    """The exit code for the results of one run or of its repeats; `said`: print how they compare with the published
-    figure.
-
-    `allowed` is the tolerated slowdown (a fraction). The mean of an unstable window is never called too slow.
-    """
-    from ..run.pipeline import exit_code
-    from .published import against_published
-
-    codes = {exit_code(result) for result in results} or {0}
-    for code in (130, 4, 1):
-        if code in codes:
-            return code
-    workload = workspace.plugins.workload(spec.workload, spec.plugin)
-    if any(not decided(result, spec, workload) for result in results):
-        return 5
-    judged = against_published(results, spec, workload, workspace.install, workspace.plugins.judge, allowed)
-    if judged is None:
-        return 0
-    if said:
-        click.echo(judged.sentence, err=True)
-    return 3 if judged.verdict == "slower" else 0

@@ -17,7 +17,7 @@ from ..phrases import plural
 from .completion import RUN
 from .explicit_options import explicit_options
 from .options import install_and_plugins
-from .output import csv_cell, format_option_with, print_json_lines, print_rows
+from .output import csv_cell, format_option, print_json_lines, print_rows
 from .streams import control, visible_json
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _several(*names: str, help: str, **more: Any) -> Callable[..., Any]:
 @click.option("--columns", metavar="A,B,…", help="Columns to print; +A,B adds columns to the default ones.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), default=None, metavar="N",
               help=f"Show at most N (0 = all).  [default: {SHOWN} in a table, else all]")  # fmt: skip
-@format_option_with("jsonl")
+@format_option("jsonl")
 @click.pass_context
 def command(
     context: click.Context, /, users: tuple[str, ...], tags: tuple[str, ...], since: str | None, until: str | None,

@@ -17,7 +17,7 @@ COLUMNS = ("plugin", "workload", "size", "dtypes", "gpu_types", "gpus")
 @click.option("--here", is_flag=True, help="Only what fits this machine or the cluster, with memory and time.")
 @click.option("--cluster", metavar="NAME", help="With --here: the cluster profile in llmbx.toml.")
 @click.argument("workload", required=False, type=WORKLOAD)
-@format_option
+@format_option()
 def command(plugin: str | None, here: bool, cluster: str | None, workload: str | None, format_: str) -> None:
     """List the workloads that can be run.
 

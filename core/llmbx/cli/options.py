@@ -12,10 +12,10 @@ import click
 
 from ..config.install import Install, absolute, find_install
 from ..config.plugin_settings import join
-from ..config.profiles import Config, Merged, choose_profile, load_config
+from ..config.profiles import Config, Merged, Profile, choose_profile, load_config
 from ..config.request import STAGE_PATH_NOTE, Request, parse_pairs
 from ..errors import UsageError, did_you_mean
-from ..model import Expected, Finding, Handling, RunSpec
+from ..model import Expected, Finding, Handling, Result, RunSpec
 from ..model.settings import Field, fields
 from ..plugins.local_sources import is_path
 from ..plugins.manager import Plugins, load
@@ -23,7 +23,7 @@ from ..runtimes.select import AUTO
 from . import plugin_options
 from .completion import WORKLOAD
 from .numbers import Above
-from .output import Target
+from .output import OutputPath
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,7 +103,7 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
 
 output_option = click.option(
     "--output",
-    type=Target(),
+    type=OutputPath(),
     metavar="FOLDER",
     help="Store the runs under FOLDER/experiments, not in the install, which may then be read-only.",
 )
@@ -211,6 +211,33 @@ class Workspace:
         published = spec.exact_row(self.plugins.workload(spec.workload, spec.plugin)) is not None
         return found, [one for one in needs if not (one.warning and published)]
 
+    def profile(self, request: Request | None = None) -> Profile | None:
+        """The cluster profile of the request, else the default one; None if there is none."""
+        return choose_profile(self.config, self.cluster_files, request.cluster if request else None)
+
+    def exit_code(self, results: Sequence[Result], spec: RunSpec, allowed: float, say: bool = True) -> int:
+        """The exit code for the results of one run or of its repeats; `say`: print how they compare with the published
+        figure.
+
+        `allowed` is the tolerated slowdown (a fraction). The mean of an unstable window is never called too slow.
+        """
+        from ..run.pipeline import exit_code
+        from .published import against_published, decided
+
+        codes = {exit_code(result) for result in results} or {0}
+        for code in (130, 4, 1):
+            if code in codes:
+                return code
+        workload = self.plugins.workload(spec.workload, spec.plugin)
+        if any(not decided(result, spec, workload) for result in results):
+            return 5
+        judged = against_published(results, spec, workload, self.install, self.plugins.judge, allowed)
+        if judged is None:
+            return 0
+        if say:
+            click.echo(judged.sentence, err=True)
+        return 3 if judged.verdict == "slower" else 0
+
     def launcher_settings(self, request: Request, launcher: str) -> dict[str, Any]:
         """The settings of the launcher's plugin for this request, from profile, environment and options."""
         return self.plugin_settings(self.plugins.settings_of(launcher), request)
@@ -220,9 +247,8 @@ class Workspace:
         kind = self.plugins.settings.get(plugin)
         if kind is None:
             return {}
-        profile = choose_profile(self.config, self.cluster_files, request.cluster if request else None)
         options, set_keys = request.plugin_settings.get(plugin, {}) if request else {}, self.plugins.set_keys
-        return join(kind, profile, os.environ, options, set_keys=set_keys.get(plugin, ())).values
+        return join(kind, self.profile(request), os.environ, options, set_keys=set_keys.get(plugin, ())).values
 
 
 def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:

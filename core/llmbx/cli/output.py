@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 FORMATS = ("table", "json", "csv")
 
 
-class Target(click.Path):
+class OutputPath(click.Path):
     """An output file or folder. Rejects the empty string, which would be the current folder."""
 
     def __init__(self, dir_okay: bool = True) -> None:
@@ -35,13 +35,8 @@ class Target(click.Path):
         return super().convert(value, param, ctx)
 
 
-def format_option(function: F) -> F:
-    """The option `--format table|json|csv` of every verb that prints a table."""
-    return format_option_with()(function)
-
-
-def format_option_with(*more: str) -> Callable[[F], F]:
-    """The same option for a verb that has more formats."""
+def format_option(*more: str) -> Callable[[F], F]:
+    """The option `--format table|json|csv` of every verb that prints a table; `more` are the verb's other formats."""
     formats = click.Choice((*FORMATS, *more))
     return click.option("--format", "format_", type=formats, default="table", show_default=True, help="Output format.")
 
@@ -51,14 +46,15 @@ def print_rows(
 ) -> None:
     """Print `rows` with these columns. JSON has every member of a row; for an empty table `empty` goes to stderr.
 
-    `optional`: columns that a narrow terminal may leave out (see `print_table`).
+    If the terminal is too narrow for a table, its texts are wrapped, and the first of the `optional` columns are left
+    out, which a line on stderr names.
     """
     if format_ == "json":
         print_json(list(rows))
     elif format_ == "csv":
         sys.stdout.write(to_csv(rows, columns))
     elif rows:
-        print_table(rows, columns, optional)
+        _print_table(rows, columns, optional)
     else:
         click.echo(empty, err=True)
 
@@ -118,12 +114,7 @@ def heading(text: str, codes: str = "\x1b[1m") -> None:
     control(sys.stdout, "\x1b[0m\n")
 
 
-def print_table(rows: Sequence[Row], columns: Sequence[str], optional: Sequence[str] = ()) -> None:
-    """Print `rows` as a plain table.
-
-    If the terminal is too narrow, texts are wrapped, and the first of the `optional` columns are left out, which a line
-    on stderr names.
-    """
+def _print_table(rows: Sequence[Row], columns: Sequence[str], optional: Sequence[str]) -> None:
     whole = [_column(name, [row.get(name) for row in rows]) for name in columns]
     if not sys.stdout.isatty():
         click.echo("\n".join(table.lines(whole)))

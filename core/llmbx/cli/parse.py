@@ -33,7 +33,7 @@ DEFAULT = Path("experiments")
 @click.option("--dtype", metavar="NAME", help="Data type of the peak for --gpu-type.  [default: bf16]")
 @click.option("--save", is_flag=True, help="Store the measurement over --window as the result of the runs.")
 @click.option("--full-names", is_flag=True, help="Show paths of logs instead of names of experiments.")
-@format_option
+@format_option()
 def command(
     paths: tuple[Path, ...],
     window: str | None,

@@ -8,10 +8,9 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ..measure.measures import FIELDS
 from ..model import Figures
 from ..model.failure import Failure
-from ..model.result import Window
+from ..model.result import MEASURE_NUMBERS, Window
 from .parse_rows import Row
 from .terminal import measure_text
 
@@ -100,14 +99,18 @@ def _range(window: Window) -> str | None:
 def as_csv(row: Row) -> dict[str, Any]:
     """The row with the parts of its stability as two columns, and each number of a measure as one."""
     stability, measures = row.figures.stability, row.figures.measures
-    named = {f"measures.{name}.{field}": getattr(facts, field) for name, facts in measures.items() for field in FIELDS}
+    named = {
+        f"measures.{name}.{field}": number
+        for name, facts in measures.items()
+        for field, number in facts.numbers.items()
+    }
     return {**as_json(row), **named, "stability": stability.verdict, "stability_reason": stability.reason}
 
 
 def columns(rows: Sequence[Row]) -> tuple[str, ...]:
     """The columns of the CSV output: the usual ones, and those of the measures that a row has."""
     names = dict.fromkeys(name for row in rows for name in row.figures.measures)
-    return (*COLUMNS, *(f"measures.{name}.{field}" for name in names for field in FIELDS))
+    return (*COLUMNS, *(f"measures.{name}.{field}" for name in names for field in MEASURE_NUMBERS))
 
 
 def table(rows: Sequence[Row], full_names: bool = False) -> str:

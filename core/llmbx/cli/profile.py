@@ -14,7 +14,7 @@ from ..config.request import Request
 from ..errors import UsageError
 from ..model import Result, RunSpec
 from .explicit_options import explicit_options
-from .flow import once, preview, worst_exit_code
+from .flow import once, preview
 from .options import Workspace, load_workspace, output_option, run_options
 from .plugin_options import RunCommand, pop_settings
 
@@ -65,7 +65,7 @@ def command(request: Request | None, dry_run: bool, detach: bool, output: Path |
         preview(spec, workspace, force, None, format_)
         return
     result = once(spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source)
-    sys.exit(worst_exit_code([result] if isinstance(result, Result) else [], spec, workspace, allowed=0.0))
+    sys.exit(workspace.exit_code([result] if isinstance(result, Result) else [], spec, allowed=0.0))
 
 
 def _new(request: Request, profile: dict[str, Any], workspace: Workspace) -> RunSpec:

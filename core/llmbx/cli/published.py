@@ -9,6 +9,16 @@ from ..measure.judge import Judge, ReferenceVerdict
 from ..model import Result, RunSpec, Workload
 
 
+def decided(result: Result, spec: RunSpec, workload: Workload) -> bool:
+    """Whether the result can be called fast enough or too slow: False for an unstable window of a benchmark.
+
+    A benchmark is a comparable result of at least as many steps as its recipe has. Other runs have nothing to decide.
+    """
+    recipe = next((one for one in workload.recipes if one.name == spec.recipe), None)
+    benchmark = result.comparable and (recipe is None or spec.steps >= recipe.steps)
+    return result.stability.verdict == "stable" or not benchmark
+
+
 def against_published(
     results: Sequence[Result], spec: RunSpec, workload: Workload, install: Install, judge: Judge, allowed: float
 ) -> ReferenceVerdict | None:

@@ -19,9 +19,9 @@ from ..model import Result, RunSpec
 from .completion import RUN
 from .explicit_options import explicit_options
 from .extensions import act
-from .flow import Started, interrupted, once, preview, worst_exit_code
+from .flow import Started, interrupted, once, preview
 from .options import Workspace, load_workspace, output_option, run_options
-from .output import Target, print_json
+from .output import OutputPath, print_json
 from .plugin_options import RunCommand
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _ALWAYS = ("force", "accept_image_change")
 @click.option("--dry-run", is_flag=True, help="Print what would be started without starting it.")
 @click.option(
     "--emit-script",
-    type=Target(dir_okay=False),
+    type=OutputPath(dir_okay=False),
     metavar="FILE",
     help="Write the script that would be started to FILE. It runs without llmbx.",
 )
@@ -171,7 +171,7 @@ def _measured(
     done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
     if len(done) > 1:
         _print_summary(done, to_stderr=format_ != "text")
-    return worst_exit_code(done, spec, workspace, allowed, said=format_ != "text" or len(done) > 1)
+    return workspace.exit_code(done, spec, allowed, say=format_ != "text" or len(done) > 1)
 
 
 def _check_junit(preview: bool, detach: bool) -> None:
@@ -212,10 +212,10 @@ def _print_array(outcomes: list[Result | Started], problem: str | None) -> None:
 def _print_junit(
     outcomes: list[Result | Started], problem: str | None, spec: RunSpec, workspace: Workspace, allowed: float
 ) -> None:
-    from . import junit
+    from .junit import Suite, of_runs
 
     results = [one for one in outcomes if isinstance(one, Result)]
-    junit.print_cases("llmbx run", junit.of_runs(results, spec, workspace, allowed, problem))
+    Suite(name="llmbx run", cases=tuple(of_runs(results, spec, workspace, allowed, problem))).print()
 
 
 def _spec(request: Request | None, source: str | None, profile: bool | None, workspace: Workspace) -> RunSpec:

@@ -20,7 +20,7 @@ TERMS = ("part", "kind", "layers", "full", "causal", "share", "parameters", "act
 
 @click.command("show", cls=RunCommand)
 @click.option("--flops", "terms", is_flag=True, help="Print what each part of the model costs, and nothing else.")
-@format_option
+@format_option()
 @run_options
 def command(request: Request | None, terms: bool, format_: str) -> None:
     """Show the resolved configuration of a run and the origin of each value.

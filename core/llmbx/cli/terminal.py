@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from ..catalog.hardware import how_to_set_peak
 from ..model import Reference, Result
 from ..model.result import MeasureFacts, Timing
+from ..phrases import format_number as number
 from ..phrases import plural
 from ..run.expectation import beside, sentence
-from .formatting import number
 from .progress import clock
 
 WIDTH = 80

@@ -51,6 +51,18 @@ class Request(HandlingRequest, frozen=True, kw_only=True):
     checkpoint: bool | None = None
     load_checkpoint: str | None = None
 
+    @staticmethod
+    def from_environ(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+        """Read the recipes' variables: field -> (value, variable). Raises `UsageError` for an invalid value."""
+        values: dict[str, tuple[Any, str]] = {}
+        for field, (kind, names) in VARIABLES.items():
+            for name in names:
+                text = environ.get(name, "").strip()
+                if text:
+                    values[field] = (_read(kind, text, name), name)
+                    break
+        return values
+
 
 VARIABLES: dict[str, tuple[type, tuple[str, ...]]] = {
     "gpus": (int, ("JOB_TOTAL_GPUS",)),
@@ -73,18 +85,6 @@ STAGE_PATH_NOTE = (
     "STAGE_PATH is no longer used: set LLMB_INSTALL (top folder) and, if needed, LLMB_WORKLOAD (one workload's "
     "folder); all output, logs and checkpoints now lie under LLMB_WORKLOAD"
 )
-
-
-def from_environ(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    """Read the recipes' variables: field -> (value, variable). Raises `UsageError` for an invalid value."""
-    values: dict[str, tuple[Any, str]] = {}
-    for field, (kind, names) in VARIABLES.items():
-        for name in names:
-            text = environ.get(name, "").strip()
-            if text:
-                values[field] = (_read(kind, text, name), name)
-                break
-    return values
 
 
 def parse_pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:

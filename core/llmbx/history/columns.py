@@ -9,9 +9,9 @@ import msgspec
 
 from ..codec import convert
 from ..errors import UsageError, did_you_mean
-from ..measure.measures import FIELDS
 from ..model import Scalar, Value
 from ..model.measure import MEASURE_NAME
+from ..model.result import MEASURE_NUMBERS
 from ..toml_file import NOT_JSON
 
 Kind = Literal["text", "number", "count", "flag", "date", "words"]
@@ -49,7 +49,7 @@ COLUMNS: dict[str, Kind] = {
 `measures` has the object of that name as JSON text; queries name its members: measures.NAME.mean, see `measure_kind`.
 """
 
-MEASURE = re.compile(rf"measures\.({MEASURE_NAME})\.({'|'.join(FIELDS)}|unit|kind)")
+MEASURE = re.compile(rf"measures\.({MEASURE_NAME})\.({'|'.join(MEASURE_NUMBERS)}|unit|kind)")
 """The column of a measure."""
 
 SHORT = {
@@ -176,7 +176,7 @@ def _measures_text(member: object) -> str | None:
 
 def _numbers(known: dict[str, Any]) -> dict[str, Any]:
     """The members of a measure that are of the right kind."""
-    kinds = dict.fromkeys(FIELDS, "number") | {"unit": "text", "kind": "text", "better": "text"}
+    kinds = dict.fromkeys(MEASURE_NUMBERS, "number") | {"unit": "text", "kind": "text", "better": "text"}
     return {name: fit(known.get(name), kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
 
 

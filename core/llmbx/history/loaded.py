@@ -14,25 +14,22 @@ from ..errors import LlmbxError, UsageError
 from ..files import deny_others_writing
 from ..phrases import plural
 from . import list_runs
-from .columns import COLUMNS, Entry, column, entry
+from .columns import COLUMNS, Entry, entry
 from .query import Selection
-from .read import Unreadable, read_values
-from .tags import check_tags
-from .timespec import parse_time
+from .read import UNKNOWN, Unreadable, read_values
+from .refresh import current_status
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
+    from ..plugins.manager import Plugins
     from ..record.folder import Run
 
 Row = dict[str, Any]
 
 FOLDER = "folder"
 """Column that every run has beside those of the history: its folder."""
-
-ALL = "all"
-"""Selects the runs of all users."""
 
 
 class Runs(Sequence[Entry]):
@@ -107,7 +104,7 @@ def load_runs(
     """
     names = (*COLUMNS, FOLDER)
     place = _install(install)
-    query = selection(where, (since, until), (tags,) if isinstance(tags, str) else tags, user, sort, limit)
+    query = Selection.of(where, (since, until), (tags,) if isinstance(tags, str) else tags, user, sort, limit)
     with _shared(place):
         listing = list_runs(place, _plugins, query, names)
     root = Path(os.path.realpath(place.root))
@@ -145,43 +142,19 @@ def _shared(install: Install) -> Iterator[None]:
         os.umask(before)
 
 
-def row_of(run: Run) -> Row:
-    """The columns of one run, read from its folder. Raises `LlmbxError` if its record cannot be read."""
+def row_of(run: Run, plugins: Plugins) -> Row:
+    """The columns of one run as it is now: finalized if it has ended, else with the state of its job.
+
+    Raises `LlmbxError` if its record cannot be read.
+    """
+    status, cause = current_status(run, plugins)
     try:
         values: Row = {**dict.fromkeys(COLUMNS), **read_values(run.path), FOLDER: run.folder}
     except Unreadable as error:
         raise LlmbxError(f"{run.folder}: {error}") from None
+    if values["status"] == UNKNOWN:
+        values.update(status=status, cause=cause)
     return _row(values)
-
-
-def selection(
-    where: str | None, times: tuple[str | datetime | None, str | datetime | None], tags: Sequence[str],
-    user: str | None, sort: str | None = None, limit: int | None = None,
-) -> Selection:  # fmt: skip
-    """The filters of `load_runs` as a query. Raises `UsageError` if one is invalid."""
-    from ..record.folder import current_user
-
-    if user == "" or (limit is not None and limit < 0):
-        raise UsageError("user: expected a name or 'all'" if user == "" else f"limit: expected 0 or more, got {limit}")
-    for term in (sort or "").split(",") if sort else ():
-        column(term.strip().lstrip("-+"), "sort")
-    since, until = times
-    return Selection(
-        equal={"user": (user,)} if user not in (None, ALL) else {},
-        own=current_user() if user is None else None,
-        tags=check_tags(tags),
-        since=_time(since, "since"),
-        until=_time(until, "until", end_of_day=True),
-        where=where,
-        sort=sort,
-        limit=limit,
-    )
-
-
-def _time(value: str | datetime | None, name: str, end_of_day: bool = False) -> float | None:
-    if isinstance(value, datetime):
-        return value.timestamp()
-    return None if value is None else parse_time(value, name, end_of_day=end_of_day)
 
 
 def _row(values: Row) -> Row:

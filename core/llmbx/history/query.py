@@ -5,15 +5,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError, did_you_mean
 from ..model import Scalar, Value
+from ..record.host import current_user
 from .columns import MEASURE, column, expression, quoted
+from .tags import check_tags
+from .timespec import parse_time
 from .where import condition
 
 if TYPE_CHECKING:
     import sqlite3
+
+ALL = "all"
+"""Selects the runs of all users."""
 
 NEWEST = '"created" DESC, "run_id" DESC'
 
@@ -42,6 +49,39 @@ class Selection(Value, frozen=True):
     sort: str | None = None
     limit: int | None = None
     own: str | None = None
+
+    @staticmethod
+    def of(
+        where: str | None, times: tuple[str | datetime | None, str | datetime | None], tags: Sequence[str],
+        user: str | None, sort: str | None = None, limit: int | None = None,
+    ) -> Selection:  # fmt: skip
+        """The filters of `llmbx.load_runs` as a query: `user` is a name or "all", None is this user; `times` are the
+        first time and the last.
+
+        Raises `UsageError` if one is invalid.
+        """
+        if user == "" or (limit is not None and limit < 0):
+            problem = "user: expected a name or 'all'" if user == "" else f"limit: expected 0 or more, got {limit}"
+            raise UsageError(problem)
+        for term in (sort or "").split(",") if sort else ():
+            column(term.strip().lstrip("-+"), "sort")
+        since, until = times
+        return Selection(
+            equal={"user": (user,)} if user not in (None, ALL) else {},
+            own=current_user() if user is None else None,
+            tags=check_tags(tags),
+            since=_time(since, "since"),
+            until=_time(until, "until", end_of_day=True),
+            where=where,
+            sort=sort,
+            limit=limit,
+        )
+
+
+def _time(value: str | datetime | None, name: str, end_of_day: bool = False) -> float | None:
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return None if value is None else parse_time(value, name, end_of_day=end_of_day)
 
 
 def rows(db: sqlite3.Connection, wanted: Selection, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:

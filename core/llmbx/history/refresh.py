@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..config.install import Install
 from ..errors import LlmbxError, PluginError
 from ..plugins.calls import describe_error
-from ..record.folder import Run, read_result, read_run
+from ..record.folder import Run, read_result, read_run, read_steps
 from .read import UNKNOWN
 from .scan import OPEN_RUNS, read_now, write
 
@@ -28,14 +28,19 @@ folder changes.
 """
 
 
-def refresh_result(run: Run, plugins: Plugins) -> Result | None:
+def refresh_result(run: Run, plugins: Plugins, window: str | None = None) -> Result | None:
     """The run's result, finalized now if the run has just ended; None while it is unfinished.
 
-    That of another user's run is only computed.
+    That of another user's run is only computed. With `window` it has the metrics of that window; then it raises
+    `UsageError` if the file with the steps is gone.
     """
     from ..run.finalize import finalize
+    from .remeasure import rewindowed
 
-    return finalize(run, plugins)
+    result = finalize(run, plugins)
+    if result is None or window is None:
+        return result
+    return rewindowed(run, result, read_steps(run.path), plugins, window)
 
 
 def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:

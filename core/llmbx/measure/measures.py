@@ -9,9 +9,6 @@ from ..model import Measure, Step
 from ..model.result import MeasureFacts
 from . import stats
 
-FIELDS = ("mean", "std", "median", "min", "max", "steps", "per_second")
-"""The numbers of a measure in `result.json`."""
-
 
 def summarize(declared: Sequence[Measure], measured: Sequence[Step]) -> dict[str, MeasureFacts]:
     """The declared measures over the measured steps, by name. Without a value all numbers are None."""
@@ -51,19 +48,6 @@ def rate(pairs: Sequence[tuple[float, float]]) -> float | None:
     """
     seconds = math.fsum(time for time, _ in pairs)
     return math.fsum(value for _, value in pairs) / seconds if seconds > 0 else None
-
-
-def rate_values(pairs: Sequence[tuple[float, float]]) -> list[float]:
-    """One value for each step, whose mean is `rate` and whose spread is that of the rate.
-
-    The linearization of a ratio: the rate plus the step's own excess, count - rate x time, divided by the mean time
-    (Cochran, Sampling Techniques, 6.3). Intervals for means apply to these values.
-    """
-    mean = rate(pairs)
-    if mean is None:
-        return []
-    usual = math.fsum(time for time, _ in pairs) / len(pairs)
-    return [mean + (value - mean * time) / usual for time, value in pairs]
 
 
 def gaps(facts: Mapping[str, MeasureFacts], measured: int) -> Iterator[str]:

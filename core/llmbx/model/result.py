@@ -87,6 +87,10 @@ class Loss(Value, frozen=True):
     last: float | None = None
 
 
+MEASURE_NUMBERS = ("mean", "std", "median", "min", "max", "steps", "per_second")
+"""The numbers of a measure in `result.json`."""
+
+
 class MeasureFacts(Value, frozen=True):
     """A measure over the window; `steps` is the number of measured steps that have a value of it.
 
@@ -104,6 +108,11 @@ class MeasureFacts(Value, frozen=True):
     steps: int = 0
     per_second: float | None = None
     help: str = ""
+
+    @property
+    def numbers(self) -> dict[str, float | None]:
+        """Its numbers by name."""
+        return {name: getattr(self, name) for name in MEASURE_NUMBERS}
 
 
 class ImageFacts(Value, frozen=True):

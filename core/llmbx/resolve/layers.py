@@ -7,7 +7,7 @@ from typing import Any
 
 from ..config.plugin_settings import check_keys, join
 from ..config.profiles import Profile
-from ..config.request import Request, from_environ
+from ..config.request import Request
 from ..errors import UsageError, did_you_mean
 from ..model import Workload
 from ..plugins.manager import Plugins
@@ -18,7 +18,7 @@ class Layers:
 
     def __init__(self, request: Request, environ: Mapping[str, str], profile: Profile | None) -> None:
         self.request = request
-        self.environment = from_environ(environ)
+        self.environment = Request.from_environ(environ)
         self.environ = environ
         self.profile = profile
         self.origins: dict[str, str] = {}

@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from llmbx.api import UsageError
-from llmbx.api.verbs import Workspace, current_status, find_run, query_runs, run_row, runs_selection
+from llmbx.api.verbs import Selection, Workspace, find_run, query_runs, run_row
 
 from .measures import Row
 
 if TYPE_CHECKING:
     from llmbx.api.verbs import Run
-
-
-UNKNOWN = "unknown"
-"""Status of a row whose run has no result."""
 
 
 class Chosen(NamedTuple):
@@ -43,20 +39,11 @@ def choose(names: Sequence[str], filters: Filters, workspace: Workspace) -> list
     if names and filtered:
         raise UsageError("RUN cannot be combined with --where, --since, --tag and --user")
     if filtered:
-        selection = runs_selection(filters.where, (filters.since, None), filters.tags, filters.user)
+        selection = Selection.of(filters.where, (filters.since, None), filters.tags, filters.user)
         runs = query_runs(workspace.install, selection)
         if not runs:
             raise UsageError(f"no run in {workspace.install.root} matches; see `llmbx jobs` with the same filters")
     else:
         named = [find_run(workspace.install, name) for name in names or ("last",)]
         runs = list({run.record.run_id: run for run in named}.values())
-    return [_current(run, workspace) for run in runs]
-
-
-def _current(run: Run, workspace: Workspace) -> Chosen:
-    """The run as it is now: finalized if it has ended, else with the state of its job."""
-    status, cause = current_status(run, workspace.plugins)
-    row = run_row(run)
-    if row["status"] == UNKNOWN:
-        row = {**row, "status": status, "cause": cause}
-    return Chosen(run, row)
+    return [Chosen(run, run_row(run, workspace.plugins)) for run in runs]

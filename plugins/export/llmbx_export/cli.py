@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from llmbx.api import UsageError, plural
-from llmbx.api.verbs import RUN_ARGUMENT, OutputFormat, load_workspace
+from llmbx.api.verbs import RUN_ARGUMENT, OutputPath, load_workspace
 
 from .choice import Chosen, Filters, choose
 
@@ -32,12 +32,12 @@ def _chosen(names: tuple[str, ...], **filters: Any) -> list[Chosen]:
 
 
 _file = click.option(
-    "--output", "path", type=OutputFormat(dir_okay=False), metavar="FILE", help="File to write.  [default: stdout]"
+    "--output", "path", type=OutputPath(dir_okay=False), metavar="FILE", help="File to write.  [default: stdout]"
 )
 
 
 def _folder(help_: str) -> Callable[..., Any]:
-    return click.option("--output", "folder", type=OutputFormat(), required=True, metavar="FOLDER", help=help_)
+    return click.option("--output", "folder", type=OutputPath(), required=True, metavar="FOLDER", help=help_)
 
 
 @click.group("export")

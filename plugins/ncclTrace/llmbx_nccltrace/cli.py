@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llmbx.api.verbs import OutputFormat, format_option, print_heading, print_json, print_table, to_csv
+from llmbx.api.verbs import OutputPath, format_option, print_heading, print_json, print_rows
 
 if TYPE_CHECKING:
     from .report import Report
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("nccl")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH|RUN…")
-@format_option
+@format_option()
 @click.option("--top", type=click.IntRange(min=1), default=12, show_default=True, help="Maximum rows per table.")
 @click.option(
     "--engine",
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="native is a compiled C scanner, which auto uses if it is installed; python is slower.",
 )
-@click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Also write an HTML page.")
+@click.option("--html", "page", type=OutputPath(), metavar="FILE", help="Also write an HTML page.")
 def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, page: Path | None) -> None:
     """Analyze the communication in NCCL logs.
 
@@ -60,7 +60,7 @@ def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, pag
 
         from .render import OPERATIONS
 
-        click.echo(to_csv([asdict(row) for row in report.operations], OPERATIONS), nl=False)
+        print_rows([asdict(row) for row in report.operations], OPERATIONS, format_)
     else:
         _print_tables(report, top)
 
@@ -75,4 +75,4 @@ def _print_tables(report: Report, top: int) -> None:
     for title, columns, rows in sections(report, top):
         if rows:
             print_heading(f"\n{title}")
-            print_table(rows, columns)
+            print_rows(rows, columns, "table")

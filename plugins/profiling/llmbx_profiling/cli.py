@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from llmbx.api.verbs import OutputFormat, format_option, print_json, to_csv
+from llmbx.api.verbs import OutputPath, format_option, print_json, print_rows
 
 
 @click.command("nsys")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH|RUN...", type=click.Path(path_type=Path))
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum rows per table.")
-@format_option
-@click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Also write an HTML page.")
+@format_option()
+@click.option("--html", "page", type=OutputPath(), metavar="FILE", help="Also write an HTML page.")
 def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) -> None:
     """Analyze Nsight Systems profiles and show the time breakdown of each step.
 
@@ -46,6 +46,6 @@ def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) 
     if format_ == "json":
         print_json(analysis)
     elif format_ == "csv":
-        click.echo(to_csv(step_rows(analysis), STEP_COLUMNS), nl=False)
+        print_rows(step_rows(analysis), STEP_COLUMNS, format_)
     else:
         render(analysis)

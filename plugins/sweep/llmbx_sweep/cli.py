@@ -14,11 +14,10 @@ from llmbx.api.verbs import (
     RUN_OPTIONS,
     WORKLOAD_ARGUMENT,
     NumberAbove,
-    OutputRow,
     RunCommand,
     Workspace,
     explicit_options,
-    format_option_with,
+    format_option,
     load_workspace,
     output_option,
     parse_fraction,
@@ -93,7 +92,7 @@ def _plan_options(function: Any) -> Any:
 @click.option("--offline", is_flag=True, help="Do not download anything.")
 @click.option("--tolerance", default="5%", show_default=True, help="Allowed slowdown against the published step time.")
 @output_option
-@format_option_with("junit")
+@format_option("junit")
 @_plan_options
 def command(
     repeats: int | None, dry_run: bool, max_jobs: int | None, max_gpu_hours: float | None, resume: str | None,
@@ -307,7 +306,7 @@ def _print_plan(cells: tuple[Cell, ...], costs: list[Cost], format_: str) -> Non
     click.echo(f"{len(cells)} cells, {runs} runs, {', '.join(sums)}{more}", err=True)
 
 
-def _plan_row(cell: Cell, cost: Cost, rounded: bool) -> OutputRow:
+def _plan_row(cell: Cell, cost: Cost, rounded: bool) -> dict[str, Any]:
     spec = cell.spec
     hours = {key: getattr(cost, key) for key in ("hours", "node_hours", "gpu_hours")}
     return {
@@ -356,7 +355,7 @@ def _print_results(
         print_rows(rows, RESULTS_CSV, format_)
 
 
-def _result_row(row: Summary) -> OutputRow:
+def _result_row(row: Summary) -> dict[str, Any]:
     half = (row.ci95_high - row.ci95_low) / 2 if row.ci95_high is not None and row.ci95_low is not None else None
     return {
         "cell": row.cell, "n": f"{row.n}/{row.repeats}", "step_time_s": row.step_time_s,
@@ -367,11 +366,9 @@ def _result_row(row: Summary) -> OutputRow:
 
 def _exit_code(sweep: Sweep, results: dict[Slot, Result], workspace: Workspace, allowed: float) -> int:
     """The exit code of the worst run, as for `run --repeat`."""
-    from llmbx.api.verbs import worst_exit_code
-
     specs = {cell.key: cell.spec for cell in sweep.cells}
     cells: dict[str, list[Result]] = {}
     for (key, _), result in results.items():
         cells.setdefault(key, []).append(result)
-    codes = {worst_exit_code(found, specs[key], workspace, allowed) for key, found in cells.items()}
+    codes = {workspace.exit_code(found, specs[key], allowed) for key, found in cells.items()}
     return next((code for code in (130, 4, 1, 5, 3) if code in codes), 0)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from llmbx.cli.flow import worst_exit_code
 from llmbx.cli.options import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
@@ -91,7 +90,7 @@ def test_of_several_runs_the_code_says_first_what_a_script_must_know(
 ) -> None:
     """An interruption ends the script, a fault of the infrastructure is worth another try elsewhere."""
     results = [made(**ENDS[end]) for end in ends]
-    assert worst_exit_code(results, spec, workspace, 0.05) == code
+    assert workspace.exit_code(results, spec, 0.05) == code
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ def test_a_valid_run_that_is_slower_than_published_is_3(
     line: str, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     toy.references = (row,)
-    assert worst_exit_code([made(mean)], spec, workspace, allowed) == code
+    assert workspace.exit_code([made(mean)], spec, allowed) == code
     assert capsys.readouterr().err.startswith(line)
 
 
@@ -129,7 +128,7 @@ def test_an_unstable_benchmark_is_5_and_never_called_slower(
     code: int,
 ) -> None:  # fmt: skip
     toy.references = (row,)
-    assert worst_exit_code([made(1.3, **members)], spec.replace(steps=steps), workspace, 0.05) == code
+    assert workspace.exit_code([made(1.3, **members)], spec.replace(steps=steps), 0.05) == code
 
 
 def test_one_unstable_run_leaves_its_repeats_without_a_verdict_and_one_failed_run_fails_them(
@@ -137,8 +136,8 @@ def test_one_unstable_run_leaves_its_repeats_without_a_verdict_and_one_failed_ru
 ) -> None:
     toy.references = (row,)
     slow, noisy, failed = made(1.3), made(1.3, stability=NOISY), made(**ENDS["failed"])
-    assert worst_exit_code([slow, noisy], spec, workspace, 0.05) == 5
-    assert worst_exit_code([slow, noisy, failed], spec, workspace, 0.05) == 1
+    assert workspace.exit_code([slow, noisy], spec, 0.05) == 5
+    assert workspace.exit_code([slow, noisy, failed], spec, 0.05) == 1
 
 
 FAILING = """

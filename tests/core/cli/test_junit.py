@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx.cli import flow, junit
-from llmbx.cli.junit import Case, Verdict
+from llmbx.cli.junit import Case, Suite, of_runs
 from llmbx.cli.options import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
@@ -30,6 +29,10 @@ def read(text: str) -> tuple[junitparser.TestSuite, list[junitparser.TestCase]]:
     found = junitparser.JUnitXml.fromroot(junitparser.junitparser.etree.fromstring(text.encode()))
     (suite,) = found
     return suite, list(suite)
+
+
+def cases_of(cases: list[Case]) -> tuple[junitparser.TestSuite, list[junitparser.TestCase]]:
+    return read(Suite(name="a suite", cases=tuple(cases)).render())
 
 
 @pytest.fixture
@@ -69,8 +72,8 @@ def test_the_case_of_a_run_has_the_verdict_of_its_exit_code(
 ) -> None:  # fmt: skip
     toy.references = (row,)
     result = made(mean, **facts)
-    suite, (case,) = read(junit.render("llmbx run", junit.of_runs([result], spec, workspace, 0.05)))
-    code = flow.worst_exit_code([result], spec, workspace, 0.05, said=False)
+    suite, (case,) = cases_of(of_runs([result], spec, workspace, 0.05))
+    code = workspace.exit_code([result], spec, 0.05, say=False)
     assert (code == 0) is (outcome is None) is case.is_passed
     assert (suite.failures, suite.errors, suite.tests) == (
         outcome is junitparser.Failure, outcome is junitparser.Error, 1)  # fmt: skip
@@ -86,21 +89,21 @@ def test_repeats_are_compared_with_the_published_figure_together(
 ) -> None:
     toy.references = (row,)
     alike = [made(1.3, seed) for seed in (1, 2, 3)]
-    _, cases = read(junit.render("llmbx run", junit.of_runs(alike, spec, workspace, 0.05, "the queue is closed")))
+    _, cases = cases_of(of_runs(alike, spec, workspace, 0.05, "the queue is closed"))
     assert [case.name for case in cases] == [spec.experiment, *(f"{spec.experiment} {n}" for n in (2, 3, 4))]
     assert [found.type for case in cases for found in case.result] == ["slower"] * 3 + ["infrastructure"]
     assert len({found.message for case in cases[:3] for found in case.result}) == 1
     scattered = [made(1.3), made(0.8, 2), made(1.0, 3)]
-    _, cases = read(junit.render("llmbx run", junit.of_runs(scattered, spec, workspace, 0.05)))
+    _, cases = cases_of(of_runs(scattered, spec, workspace, 0.05))
     assert all(case.is_passed for case in cases), "the interval over the repeats decides"
 
 
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.text(), st.text(), st.text(), st.floats(0, 1e7) | st.none()), min_size=1, max_size=3))
 def test_any_text_is_read_back_as_it_is_shown(texts: list[tuple[str, str, str, float | None]]) -> None:
-    bad = [Case(name=a, about="a.b c", verdict=Verdict(outcome="failure", type="x", message=b), text=c, time_s=d)
+    bad = [Case(name=a, about="a.b c", outcome="failure", type="x", message=b, text=c, time_s=d)
            for a, b, c, d in texts]  # fmt: skip
-    _, cases = read(junit.render("suite", bad))
+    _, cases = cases_of(bad)
     for case, (name, message, text, time_s) in zip(cases, texts, strict=True):
         plain = all("\x20" <= character < "\x7f" for character in name + message + text)
         if plain:

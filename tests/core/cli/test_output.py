@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from llmbx.cli.output import cell, print_table
+from llmbx.cli.output import cell, print_rows
 
 ROWS = [
     {"run_id": "pretraining_grok1_mini_bf16_1", "status": "completed", "step_time_s": 0.5349},
@@ -26,7 +26,7 @@ FIGURE_COLUMNS = ("model", "layout", "tokens_per_s_per_gpu", "source")
 def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int) -> list[str]:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((columns, 24)))
-    print_table(ROWS, COLUMNS)
+    print_rows(ROWS, COLUMNS, "table")
     return capsys.readouterr().out.splitlines()
 
 
@@ -62,19 +62,19 @@ def test_a_column_with_a_long_word_gives_way_before_other_words_are_broken(
     rows = [{"run_id": "pretraining_grok1_mini_bf16_1", "status": "submitted again", "step_time_s": 0.5349}]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((25, 24)))
-    print_table(rows, COLUMNS)
+    print_rows(rows, COLUMNS, "table")
     assert capsys.readouterr().out.splitlines()[2:4] == ["pretra  submitted  0.5349", "ining_  again"]
 
 
 def test_through_a_pipe_nothing_is_folded(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(ROWS, COLUMNS)
+    print_rows(ROWS, COLUMNS, "table")
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
 def narrow(monkeypatch: pytest.MonkeyPatch, columns: int, rows: list[dict[str, object]] = FIGURES) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((columns, 24)))
-    print_table(rows, FIGURE_COLUMNS, optional=("source",))
+    print_rows(rows, FIGURE_COLUMNS, "table", optional=("source",))
 
 
 def test_texts_and_headings_are_wrapped_between_words_and_numbers_never(

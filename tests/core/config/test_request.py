@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmbx.config.request import from_environ, parse_pairs
+from llmbx.config.request import Request, parse_pairs
 from llmbx.errors import UsageError
 
 
@@ -20,7 +20,7 @@ def test_the_recipes_variables_are_understood() -> None:
         "PROFILE_STOP_STEP": "25",
         "LOAD_CHECKPOINT_PATH": "/some/Where",
     }
-    found = {field: value for field, (value, _) in from_environ(environ).items()}
+    found = {field: value for field, (value, _) in Request.from_environ(environ).items()}
     assert found == {
         "gpus": 128, "gpu_type": "gb200", "dtype": "fp8", "size": "405b", "gpus_per_node": 4, "profile": True,
         "profile_start": 20, "profile_stop": 25, "load_checkpoint": "/some/Where",
@@ -29,7 +29,7 @@ def test_the_recipes_variables_are_understood() -> None:
 
 def test_the_prefixed_name_wins_and_is_the_origin() -> None:
     environ = {"RUN_CONF_PROFILE_START_STEP": "1", "PROFILE_START_STEP": "2"}
-    assert from_environ(environ)["profile_start"] == (1, "RUN_CONF_PROFILE_START_STEP")
+    assert Request.from_environ(environ)["profile_start"] == (1, "RUN_CONF_PROFILE_START_STEP")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_the_prefixed_name_wins_and_is_the_origin() -> None:
 )
 def test_an_unreadable_variable_is_named(name: str, value: str, said: str) -> None:
     with pytest.raises(UsageError, match=f"{name}.*{said}"):
-        from_environ({name: value})
+        Request.from_environ({name: value})
 
 
 def test_pairs_keep_everything_after_the_first_equals_sign() -> None:

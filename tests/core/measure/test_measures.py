@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from llmbx.measure.figures import measure
-from llmbx.measure.measures import rate_values, timed
 from llmbx.model import Measure, Step
 
 IMAGES = Measure(name="images", unit="images", kind="count", better="higher")
@@ -46,11 +45,3 @@ def test_a_measure_without_values_is_unknown_and_a_gap_is_a_warning() -> None:
 def test_only_counts_have_a_rate() -> None:
     some = [Step(number=1, time_s=2.0, measures={"wait": 0.5})]
     assert measure(None, some, policy="1-1", declared=[WAIT]).measures["wait"].per_second is None
-
-
-def test_the_values_behind_a_rate_have_its_mean() -> None:
-    pairs = timed(steps((1.0, 10.0), (3.0, 90.0), (2.0, 20.0)), "images")
-    values = rate_values(pairs)
-    assert sum(values) / 3 == pytest.approx(120 / 6)
-    assert rate_values([(2.0, 20.0), (4.0, 40.0)]) == [10.0, 10.0], "a constant rate has no spread"
-    assert rate_values([]) == []

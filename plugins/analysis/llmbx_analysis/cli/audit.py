@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llmbx.api import is_number, plural
-from llmbx.api.verbs import format_cell, format_option, print_json, print_table, to_csv
+from llmbx.api.verbs import format_option, print_json, print_rows
 
 if TYPE_CHECKING:
     from ..audit import Audit
@@ -22,7 +22,7 @@ COLUMNS = ("kind", "source", "workload", "recipe", "size", "dtype", "gpu_type", 
 @click.option("-w", "--workload", help="Audit only this workload. With FILE: the workload of the file.")
 @click.option("--plugin", help="Audit only the workloads of this plugin.")
 @click.option("--tolerance", default="0.6%", show_default=True, help="Allowed relative difference.")
-@format_option
+@format_option()
 def command(
     file: Path | None, workload: str | None, plugin: str | None, tolerance: str, format_: str
 ) -> None:  # fmt: skip
@@ -65,7 +65,7 @@ def _print(found: Audit, format_: str) -> None:
     if format_ == "json":
         print_json(found)
     elif format_ == "csv":
-        click.echo(to_csv(lines(found), COLUMNS), nl=False)
+        print_rows(lines(found), COLUMNS, format_)
     else:
         _tables(found)
         parts = ((found.disputed, "cells"), (found.rows, "configuration rows"), (found.examples, "worked examples"))
@@ -92,7 +92,7 @@ def _tables(found: Audit) -> None:
         rows = [_short(item) for item in items]
         if rows:
             click.echo(("" if empty else "\n") + title)
-            print_table(rows, tuple(rows[0]))
+            print_rows(rows, tuple(rows[0]), "table")
             empty = False
 
 
@@ -116,7 +116,7 @@ def _short(item: Any) -> dict[str, Any]:
 def _figure(field: str, value: Any) -> str:
     """Format a figure for the table: MFU in percent, large numbers without decimals."""
     if not is_number(value):
-        return format_cell(value)
+        return "-" if value is None else str(value) if not isinstance(value, bool) else "yes" if value else "no"
     if field == "mfu":
         return f"{100 * value:.2f} %"
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e16 else f"{value:.6g}"

@@ -11,13 +11,13 @@ import click
 from llmbx.api import UsageError
 from llmbx.api.verbs import (
     RUN_ARGUMENT,
-    OutputFormat,
+    OutputPath,
     Run,
     Workspace,
-    format_option_with,
+    format_option,
     load_workspace,
     print_json,
-    to_csv,
+    print_rows,
 )
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 @click.option("--dtype", metavar="DTYPE", help="Data type of the logs.")
 @click.option("--gpu-type", metavar="TYPE", help="GPU type of the logs.")
 @click.option("--gpus", metavar="N", type=click.IntRange(min=1), help="Number of GPUs of the logs.")
-@click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Also write the comparison as an HTML page.")
+@click.option("--html", "page", type=OutputPath(), metavar="FILE", help="Also write the comparison as an HTML page.")
 @click.option("--force", is_flag=True, help="Show the figures of runs that are not comparable, without a verdict.")
-@format_option_with("junit")
+@format_option("junit")
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
     force: bool, format_: str, gate: str, measure: str | None, page: Path | None, **stated: Any,
@@ -257,7 +257,7 @@ def _print(found: Comparison, format_: str) -> None:
 
         print_measures(found)
     elif format_ == "csv":
-        click.echo(to_csv([asdict(metric) for metric in found.metrics], COLUMNS), nl=False)
+        print_rows([asdict(metric) for metric in found.metrics], COLUMNS, format_)
         click.echo(f"{found.verdict}: {found.reason}", err=True)
     else:
         click.echo(render(found), nl=False)

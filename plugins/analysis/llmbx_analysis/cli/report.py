@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from llmbx.api import RunFile, RunFolder, UsageError
-from llmbx.api.verbs import RUN_ARGUMENT, OutputFormat, load_workspace, print_json, print_table, to_csv
+from llmbx.api.verbs import RUN_ARGUMENT, OutputPath, load_workspace, print_json, print_rows
 
 if TYPE_CHECKING:
     from ..report.build import Report
@@ -21,8 +21,8 @@ SUMMARY = ("configuration", "verdict", "runs", "step time [s]", "from", "to", "M
 
 @click.command("report")
 @click.argument("runs", nargs=-1, metavar="[RUN|SWEEP]…", type=RUN_ARGUMENT)
-@click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Path of the HTML page.")
-@click.option("--svg", "drawings", type=OutputFormat(), metavar="FOLDER", help="Write each chart as an SVG file.")
+@click.option("--html", "page", type=OutputPath(), metavar="FILE", help="Path of the HTML page.")
+@click.option("--svg", "drawings", type=OutputPath(), metavar="FOLDER", help="Write each chart as an SVG file.")
 @click.option("--baseline", metavar="TAG", help="Compare with the newest comparable run that has this tag.")
 @click.option(
     "--tolerance", default="5%", show_default=True, help="Largest change that is not counted as a difference."
@@ -92,7 +92,7 @@ def _print(report: Report, cells: list[Cell], format_: str, drawings: dict[tuple
         from ..report.rows import columns, rows
 
         found = rows(cells)
-        click.echo(to_csv(found, columns(found)), nl=False)
+        print_rows(found, columns(found), format_)
     else:
         _summary(report, cells)
 
@@ -106,7 +106,7 @@ def _summary(report: Report, cells: list[Cell]) -> None:
         click.echo(render_terminal(run.result, run.run.folder), nl=False)
         lines = [line for section in report.sections if section.name == "against" for line in section.text]
     else:
-        print_table([_row(report, cell, index) for index, cell in enumerate(cells)], SUMMARY)
+        print_rows([_row(report, cell, index) for index, cell in enumerate(cells)], SUMMARY, "table")
         lines = [f"{v.cell}: {v.word}: {v.text}" for v in report.verdicts if v.tone == "bad"]
     for line in (*lines, *report.notes):
         click.echo(f"  {line}")

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 
 from llmbx.api import UsageError, did_you_mean, mean_of
-from llmbx.api.verbs import rate_values, timed_rates
 from llmbx_verdict.statistics import intervals, run_variation
 
 from .comparison import Better, Metric, Verdict
@@ -115,11 +114,26 @@ def measure_interval(runs: Sequence[Measured], name: str, level: float) -> inter
     if len(runs) > 1:
         found = intervals.over_repeats(values, level)
     else:
-        pairs = timed_rates(runs[0].steps, name)
+        pairs = [(s.time_s, s.measures[name]) for s in runs[0].steps if s.time_s is not None and name in s.measures]
         is_count = runs[0].result.measures[name].kind == "count"
         each = rate_values(pairs) if is_count else [each for _, each in pairs]
         found = intervals.over_steps(each, level)
     return found or intervals.exact(values[-1], level)
+
+
+def rate_values(pairs: Sequence[tuple[float, float]]) -> list[float]:
+    """One value for each pair (seconds, count), whose mean is the rate and whose spread is that of the rate.
+
+    The rate is the sum of the counts divided by the sum of the times. The linearization of a ratio: the rate plus the
+    pair's own excess, count - rate x time, divided by the mean time (Cochran, Sampling Techniques, 6.3). Intervals for
+    means apply to these values.
+    """
+    seconds = math.fsum(time for time, _ in pairs)
+    if seconds <= 0:
+        return []
+    rate = math.fsum(count for _, count in pairs) / seconds
+    usual = seconds / len(pairs)
+    return [rate + (count - rate * time) / usual for time, count in pairs]
 
 
 def measure_metrics(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[Metric]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api.verbs import JunitCase, JunitVerdict, junit_figures, print_junit
+from llmbx.api.verbs import JunitCase, JunitSuite
 
 from .comparison import Comparison, Metric
 
@@ -11,28 +11,22 @@ def print_measures(found: Comparison) -> None:
     """Print the gate's case, then those of the other metrics, which always pass."""
     own = next((metric for metric in found.metrics if metric.name == found.gate), None)
     others = [_case(found, metric.name, metric) for metric in found.metrics if metric is not own]
-    print_junit("llmbx compare", [_case(found, found.gate, own, verdict(found)), *others])
+    JunitSuite(name="llmbx compare", cases=(_gate(found, own), *others)).print()
 
 
-def verdict(found: Comparison) -> JunitVerdict:
-    """Slower is a failure; an inconclusive or impossible comparison an error."""
+def _gate(found: Comparison, metric: Metric | None) -> JunitCase:
+    """The case with the verdict: slower is a failure; an inconclusive or impossible comparison an error."""
+    case = _case(found, found.gate, metric, f"{found.verdict}: {found.reason}")
     if found.exit_code == 0:
-        return JunitVerdict()
-    return JunitVerdict(
-        outcome="failure" if found.verdict == "slower" else "error", type=found.verdict, message=found.reason
-    )
+        return case
+    outcome = "failure" if found.verdict == "slower" else "error"
+    return case.replace(outcome=outcome, type=found.verdict, message=found.reason)
 
 
-def _case(found: Comparison, name: str, metric: Metric | None, judged: JunitVerdict | None = None) -> JunitCase:
-    lines = [f"A: {found.a.label}", f"B: {found.b.label}"]
-    if judged is not None:
-        lines.append(f"{found.verdict}: {found.reason}")
+def _case(found: Comparison, name: str, metric: Metric | None, *more: str) -> JunitCase:
+    figures = {}
     if metric is not None:
-        values = {"A": metric.a, "B": metric.b, "change": metric.change_percent}
-        lines.append(junit_figures(values, {"A": metric.unit, "B": metric.unit, "change": "%"}))
-    return JunitCase(
-        name=name,
-        about="compare",
-        verdict=judged or JunitVerdict(),
-        text="\n".join(line for line in lines if line),
-    )
+        sides = {"A": (metric.a, metric.unit), "B": (metric.b, metric.unit)}
+        figures = {**sides, "change": (metric.change_percent, "%")}
+    lines = (f"A: {found.a.label}", f"B: {found.b.label}", *more)
+    return JunitCase(name=name, about="compare", text="\n".join(lines), figures=figures)

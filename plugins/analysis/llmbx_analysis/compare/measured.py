@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from llmbx.api import Result, RunSpec, Scalar, Step, UsageError
-from llmbx.api.verbs import Plugins, Run, refresh_result, rewindowed
+from llmbx.api.verbs import Plugins, Run, refresh_result
 from llmbx.api.verbs import RunRecord as Record
 from llmbx_verdict.statistics import intervals
 
@@ -87,12 +87,10 @@ def measured(run: Run, plugins: Plugins, policy: str | None = None) -> MeasuredR
 
     Raises `UsageError` if the run has not ended, or if its file of steps has an impossible time.
     """
-    result = refresh_result(run, plugins)
+    result = refresh_result(run, plugins, policy)
     if result is None:
         raise UsageError(f"{run.record.run_id} has not ended")
     steps = run.read_steps()
-    if policy is not None:
-        result = rewindowed(run, result, steps, plugins, policy)
     side = MeasuredRun(run=run, result=result, steps=tuple(step for step in steps if inside(step, result)))
     _check_times(side)
     return side

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from llmbx.api import Column, Fact, Result, Scalar, Section, Table, Value, __version__
-from llmbx.api.verbs import slug
 
+from ..formatting import slug
 from . import comparisons, provenance, scaling_section
 from .cells import Cell
 from .curves import curves, label

@@ -10,12 +10,13 @@ import msgspec
 from msgspec.structs import fields
 
 from llmbx.api import HandlingRequest, Node, Reference, Result, RunSpec, Section, Step, Value, plural
-from llmbx.api.verbs import Run, format_value
+from llmbx.api.verbs import Run
 from llmbx.api.verbs import RunRecord as Record
 
 from ..compare import Comparison, MeasuredRun
 from ..compare.differences import differences
 from ..compare.measured import inside
+from ..formatting import text as format_value
 
 NAME_WEIGHT = 45
 """Least weight of a difference that is part of the name of a cell."""

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from llmbx.api import Column, Fact, Scalar, Section, Table
-from llmbx.api.verbs import format_quantity
 from llmbx.entry.secrets import blank
 
 from ..compare import Comparison, Measured, MeasuredRun
 from ..compare.comparison import Side
 from ..compare.comparison import Verdict as Word
+from ..formatting import quantity as format_quantity
 from .build import Report
 from .comparison_charts import charts
 from .comparisons import difference_tables, metrics_table

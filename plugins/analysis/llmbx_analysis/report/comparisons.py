@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmbx.api import Column, Scalar, Section, Table
-from llmbx.api.verbs import format_number, format_value
+from llmbx.api.verbs import format_number
 
 from ..compare import NOTABLE, Comparison, Difference, Metric
+from ..formatting import text as format_value
 from .cells import Cell
 
 NAMES = {

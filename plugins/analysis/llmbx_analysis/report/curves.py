@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 
 from llmbx.api import Axis, Chart, Point, Rule, Series, Span, Step, mean_of, median_of
-from llmbx.api.verbs import format_number, slug
+from llmbx.api.verbs import format_number
 from llmbx_verdict.statistics import series as step_series
 
 from ..compare.measured import inside, times
+from ..formatting import slug
 from .cells import Cell, RunData, is_time
 from .figures import AS_LOGGED
 from .histogram import WIDTHS, bars

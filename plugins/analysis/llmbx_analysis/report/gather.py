@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Value, read_nodes
-from llmbx.api.verbs import Config, Install, Plugins, Run, refresh_result, rewindowed, tags_of
+from llmbx.api.verbs import Config, Install, Plugins, Run, refresh_result, tags_of
 
 from ..compare import Comparison, compare_runs
 from ..compare.published import compare_with_published
@@ -50,12 +50,10 @@ def gather(
 
 def read(run: Run, plugins: Plugins, window: str | None = None) -> RunData | None:
     """Read one run; None if it has not ended."""
-    result = refresh_result(run, plugins)
+    result = refresh_result(run, plugins, window)
     if result is None:
         return None
     steps = run.read_steps()
-    if window is not None:
-        result = rewindowed(run, result, steps, plugins, window)
     sections = plugins.report_sections(run.record.spec, run.path)
     return RunData(run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=read_nodes(run.path))
 

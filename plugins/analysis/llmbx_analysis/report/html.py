@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llmbx.api import Chart, Section, is_number
-from llmbx.api.verbs import format_number, format_short, format_value
+from llmbx.api.verbs import format_number
 
+from ..formatting import short as format_short
+from ..formatting import text as format_value
 from . import draw, palette
 from .build import Report
 from .tables import values_table

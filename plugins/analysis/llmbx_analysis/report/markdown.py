@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from llmbx.api import Chart, Column, Fact, Section, Table
-from llmbx.api.verbs import format_figure, format_value
 
+from ..formatting import figure as format_figure
+from ..formatting import text as format_value
 from .build import Report
 from .tables import values_table
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from llmbx.api import Fact, Result, Scalar, mean_of
-from llmbx.api.verbs import MEASURE_FIELDS
 from llmbx_verdict.statistics import intervals
 
 from ..compare import Measured
@@ -33,8 +32,8 @@ def measure_facts(runs: Sequence[Measured]) -> Iterator[Fact]:
 
 def measure_columns(result: Result) -> dict[str, Scalar]:
     """The measures of a run as columns of CSV, by their names in `result.json`."""
-    return {f"measures.{name}.{field}": getattr(known, field) for name, known in result.measures.items()
-            for field in MEASURE_FIELDS}  # fmt: skip
+    return {f"measures.{name}.{field}": number for name, known in result.measures.items()
+            for field, number in known.numbers.items()}  # fmt: skip
 
 
 def _fact(title: str, unit: str, formula: str, runs: Sequence[Measured], name: str) -> Fact:

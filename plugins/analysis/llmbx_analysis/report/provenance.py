@@ -10,9 +10,9 @@ import msgspec
 
 from llmbx.api import Column, HandlingRequest, RunSpec, Scalar, Section, Table, host_names, is_number, shared_facts
 from llmbx.api.verbs import RunRecord as Record
-from llmbx.api.verbs import format_value
 from llmbx.entry.secrets import blank, recorded
 
+from ..formatting import text as format_value
 from .cells import Cell, RunData
 from .times import started
 

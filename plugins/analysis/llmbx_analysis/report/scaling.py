@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from llmbx.api import Fact, Point, Reference, Value, plural
-from llmbx.api.verbs import format_figure
 from llmbx_verdict.statistics import intervals
 
 from ..compare.measured import step_time
+from ..formatting import figure as format_figure
 from .cells import Cell
 from .verdicts import verdict
 

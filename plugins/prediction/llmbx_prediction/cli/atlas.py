@@ -12,13 +12,11 @@ from llmbx.api import UsageError, plural
 from llmbx.api.verbs import (
     RUN_ARGUMENT,
     WORKLOAD_ARGUMENT,
-    OutputFormat,
+    OutputPath,
     format_option,
     load_workspace,
     print_json,
     print_rows,
-    print_table,
-    to_csv,
 )
 
 if TYPE_CHECKING:
@@ -74,8 +72,8 @@ def command() -> None:
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="TOKENS",
               help="Show where this many tokens/s per GPU stand.")  # fmt: skip
 @click.option("--spread", is_flag=True, help="List how far organizations are apart on the same GPUs (MLPerf).")
-@click.option("--html", "page", type=OutputFormat(), metavar="FILE", help="Draw the figures on an HTML page.")
-@format_option
+@click.option("--html", "page", type=OutputPath(), metavar="FILE", help="Draw the figures on an HTML page.")
+@format_option()
 def show(names: tuple[str, ...], run_name: str | None, rate: float | None, page: Path | None, spread: bool,
          format_: str, near: int, **given: Any) -> None:  # fmt: skip
     """List the published figures for WORKLOAD, nearest first, then those of near configurations of other models.
@@ -142,11 +140,11 @@ def _print(found: Listing, format_: str, page: Path | None) -> None:
         print_json(found)
         return
     if format_ == "csv":
-        click.echo(to_csv(found.rows, CSV_COLUMNS), nl=False)
-    elif found.rows:
-        print_table(found.rows, COLUMNS, OPTIONAL)
+        print_rows(found.rows, CSV_COLUMNS, format_)
     else:
-        click.echo(f"no published figure of {found.model} with these options", err=True)
+        print_rows(
+            found.rows, COLUMNS, format_, f"no published figure of {found.model} with these options", OPTIONAL
+        )  # fmt: skip
     for line in found.lines():
         click.echo(line, err=True)
 

@@ -10,12 +10,12 @@ import click
 from llmbx.api import GpuType, UsageError
 from llmbx.api.verbs import (
     WORKLOAD_ARGUMENT,
+    Request,
     format_option,
     load_workspace,
     parse_pairs,
     print_json,
     print_rows,
-    request_from_environ,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_
 @click.option("--best", is_flag=True, help="Search the parallelism with the shortest step that fits the memory.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
               help="With --best: configurations to list.")  # fmt: skip
-@format_option
+@format_option()
 def command(
     names: tuple[str, ...], settings: tuple[str, ...], best: bool, top: int, format_: str, **given: Any
 ) -> None:
@@ -90,7 +90,7 @@ def command(
 
 def _of_environment(name: str) -> Any:
     """The value of the recipes' variable for this option (`GPU_TYPE`, `JOB_TOTAL_GPUS` …), if there is one."""
-    return request_from_environ(os.environ).get(name, (None, ""))[0]
+    return Request.from_environ(os.environ).get(name, (None, ""))[0]
 
 
 def _lower(text: str | None) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from llmbx.api.verbs import print_heading, print_table
+from llmbx.api.verbs import print_heading, print_rows
 
 from .model import Analysis, Step
 
@@ -39,7 +39,7 @@ def render(analysis: Analysis) -> None:
         rows, columns = show(analysis, gpus)
         if rows:
             print_heading(title)
-            print_table(rows, columns)
+            print_rows(rows, columns, "table")
             click.echo()
     for line in _sentences(analysis):
         click.echo(line)

@@ -6,6 +6,7 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.model import Measure
+from llmbx_analysis.compare.by_measure import rate_values
 
 from ....run_factory import RunFactory, noise
 from .test_compare import Compare, compare, read, verdict_of
@@ -142,3 +143,10 @@ def test_the_interval_is_around_the_ratio_of_the_sums(run_factory: RunFactory, c
     found = read(compare(a, b, "--measure", "images", "--format", "json"))
     first = found["metrics"][0]
     assert found["change"]["fraction"] == pytest.approx(first["b"] / first["a"] - 1, rel=1e-9)
+
+
+def test_the_values_behind_a_rate_have_its_mean() -> None:
+    values = rate_values([(1.0, 10.0), (3.0, 90.0), (2.0, 20.0)])
+    assert sum(values) / 3 == pytest.approx(120 / 6)
+    assert rate_values([(2.0, 20.0), (4.0, 40.0)]) == [10.0, 10.0], "a constant rate has no spread"
+    assert rate_values([]) == []

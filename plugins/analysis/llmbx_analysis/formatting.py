@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import math
 
-from ..model import Fact, Scalar
-from ..model.section import is_number
+from llmbx.api import Fact, Scalar, is_number
+from llmbx.api.verbs import format_number as number
 
 UNKNOWN = "unknown"
-
-
-def number(value: float) -> str:
-    """Format a number with its significant digits: `1,572`, `5.431`, `0.0331`, `1.2e-07`."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    if not math.isfinite(value):
-        return "not finite"
-    size = abs(value)
-    if value and not 1e-4 <= size < 1e15:
-        return f"{value:.3g}"
-    return f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
 
 
 def short(value: float, low: float | None = None, high: float | None = None) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.cli import formatting
+from llmbx_analysis import formatting
 
 
 @pytest.mark.parametrize(
