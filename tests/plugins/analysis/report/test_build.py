@@ -278,7 +278,7 @@ def test_a_running_run_is_left_out_with_a_note_or_rejected_if_it_is_the_only_one
     done, running = run_factory.put(noise(1, 1.0)), run_factory.put(noise(2, 1.0), gpus=16)
     monkeypatch.setattr(
         "llmbx_analysis.report.gather.refresh_result",
-        lambda run, plugins: None if run is running else read_result(run.path),
+        lambda run, plugins, window: None if run is running else read_result(run.path),
     )
     found, notes = module.gather(
         [done, running], reporter.install, reporter.plugins, module.Config(), module.ReportOptions()
