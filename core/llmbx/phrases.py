@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def plural(number: int | None, things: str, thing: str = "") -> str:
@@ -47,3 +47,11 @@ def listed(names: Sequence[object], most: int) -> str:
     """The first `most` names, and how many more there are: `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(map(str, names[:most])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def either(options: Iterable[object], prefix: str = "") -> str:
+    """ "2, 4 or 8", each with `prefix`; "nothing" if there are no options."""
+    texts = [f"{prefix}{option}" for option in options]
+    if len(texts) < 2:
+        return texts[0] if texts else "nothing"
+    return f"{', '.join(texts[:-1])} or {texts[-1]}"

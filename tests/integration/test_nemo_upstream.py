@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.catalog.configuration import compare_configurations, compared_fields, configuration_key, not_permitted
+from llmbx.catalog.configuration import compare_configurations, compared_fields, not_permitted
 from llmbx.model import ImageRequest, RunSpec
 from llmbx.plugins.manager import load
 from llmbx.run.configuration import FinalConfiguration, launch_values, read_final
@@ -68,7 +68,7 @@ def spec_of(recipe: str, name: str) -> RunSpec:
     workload, asked = split(recipe)
     size, dtype, gpu_type, gpus = name.split("/")
     spec = resolved(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=int(gpus), recipe=asked, launcher="slurm")
-    assert configuration_key(spec) == name
+    assert spec.configuration_key == name
     return spec
 
 

@@ -32,12 +32,13 @@ from llmbx.history import Selection, find_run, list_runs, scan
 from llmbx.history.tags import FILE as TAGS
 from llmbx.history.tags import read_tags, tags_of
 from llmbx.launchers.exits import read_exit
-from llmbx.launchers.nodes import read_nodes, shared_facts
+from llmbx.launchers.nodes import read_nodes
 from llmbx.logs.find import find_logs
 from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
 from llmbx.run.collect import collect_file
 from llmbx.run.finalize import finalize
+from llmbx_analysis.nodes import shared_facts
 from llmbx_environments.containers.images.store import ImageStore
 
 from ..core.history.conftest import plugins, toy

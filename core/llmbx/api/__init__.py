@@ -19,21 +19,16 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .. import __version__ as __version__
     from .. import hookimpl as hookimpl
-    from ..catalog.configuration import configuration_key as configuration_key
     from ..catalog.environments import load_environment as load_environment
     from ..catalog.environments import needed as needed
     from ..catalog.environments import pins as pinned_versions
     from ..catalog.environments import read_environment as read_environment
     from ..catalog.environments import this_platform as this_platform
     from ..catalog.hardware import GpuType as GpuType
-    from ..catalog.hardware import how_to_set_peak as how_to_set_peak
-    from ..catalog.hardware import peak as peak_of
     from ..catalog.workloads import load_workload as load_workload
     from ..catalog.workloads import load_workloads as load_workloads
-    from ..clock import TOLERANCE_S as CLOCK_TOLERANCE_S
     from ..codec import convert as convert
     from ..codec import decode as decode
-    from ..codec import decoder as decoder
     from ..config.plugin_settings import Layer as Layer
     from ..config.plugin_settings import settings_of as settings_of
     from ..errors import InfraError as InfraError
@@ -47,38 +42,24 @@ if TYPE_CHECKING:
     from ..launchers.base import Launcher as Launcher
     from ..launchers.base import Unreachable as Unreachable
     from ..launchers.exits import Exit as Exit
-    from ..launchers.nodes import names as host_names
     from ..launchers.nodes import read_nodes as read_nodes
-    from ..launchers.nodes import shared_facts as shared_facts
     from ..launchers.payload import payload_files as payload_files
     from ..logs.line import Line as Line
     from ..logs.lines import CUT as CUT
-    from ..logs.lines import LineReader as LineReader
     from ..logs.lines import split_label as split_label
     from ..logs.parser import LogFormat as LogFormat
     from ..logs.parser import LogParser as LogParser
-    from ..logs.parser import Record as LogRecord
     from ..logs.printed import real as read_real
     from ..logs.printed import rounded as rounded_range
     from ..logs.printed import whole as read_whole
     from ..logs.restarts import Attempts as Attempts
     from ..logs.signatures import Signatures as Signatures
-    from ..measure.formulas import days_per_1t_tokens as compute_days_per_1t_tokens
-    from ..measure.formulas import mfu as compute_mfu
-    from ..measure.formulas import tflops_per_gpu as compute_tflops_per_gpu
-    from ..measure.formulas import tokens_per_s as compute_tokens_per_s
     from ..measure.judge import Judge as Judge
     from ..measure.judge import ReferenceVerdict as ReferenceVerdict
-    from ..measure.stats import coefficient_of_variation as coefficient_of_variation
-    from ..measure.stats import deviation as deviation_of
     from ..measure.stats import mean as mean_of
     from ..measure.stats import median as median_of
-    from ..measure.stats import sample_std as sample_std
     from ..measure.stats import summary as summary_of
-    from ..measure.training import all_steps_skipped as all_steps_skipped
-    from ..measure.training import finite as finite
-    from ..measure.training import last_gradient_not_finite as last_gradient_not_finite
-    from ..measure.training import loss_not_finite as loss_not_finite
+    from ..measure.training import Training as Training
     from ..measure.window import choose as choose_window
     from ..model import Answer as Answer
     from ..model import Arrival as Arrival
@@ -135,7 +116,6 @@ if TYPE_CHECKING:
     from ..model import RunGroup as RunGroup
     from ..model import RunSpec as RunSpec
     from ..model import Scalar as Scalar
-    from ..model import Seconds as Seconds
     from ..model import Section as Section
     from ..model import Series as Series
     from ..model import Settings as Settings
@@ -149,13 +129,11 @@ if TYPE_CHECKING:
     from ..model import Workload as Workload
     from ..model import Wrapping as Wrapping
     from ..model.layers import Term as Term
-    from ..model.layerwise import flops as layerwise_flops
-    from ..model.layerwise import terms as layer_terms
     from ..model.packages import normal_name as normal_package_name
     from ..model.packages import split_file as split_file
     from ..model.packages import split_pin as split_pin
-    from ..model.result import Stable as Stable
     from ..model.section import is_number as is_number
+    from ..phrases import either as either_value
     from ..phrases import format_bytes as format_bytes
     from ..phrases import listed as listed
     from ..phrases import plural as plural
@@ -171,9 +149,6 @@ if TYPE_CHECKING:
     from ..runtimes.children import end_leftovers as end_leftovers
     from ..runtimes.children import follow as follow_process
     from ..secrets import known as known_secrets
-    from ..suggestions import divisors as divisors
-    from ..suggestions import either as either_value
-    from ..suggestions import multiples_around as multiples_around
     from ..toml_file import NOT_JSON as NOT_JSON
     from ..toml_file import convert as convert_toml
     from ..toml_file import parse_toml as parse_toml
@@ -182,21 +157,16 @@ if TYPE_CHECKING:
 PLACES = {
     "__version__": "",
     "hookimpl": "",
-    "configuration_key": "catalog.configuration",
     "load_environment": "catalog.environments",
     "needed": "catalog.environments",
     "pinned_versions": "catalog.environments:pins",
     "read_environment": "catalog.environments",
     "this_platform": "catalog.environments",
     "GpuType": "catalog.hardware",
-    "how_to_set_peak": "catalog.hardware",
-    "peak_of": "catalog.hardware:peak",
     "load_workload": "catalog.workloads",
     "load_workloads": "catalog.workloads",
-    "CLOCK_TOLERANCE_S": "clock:TOLERANCE_S",
     "convert": "codec",
     "decode": "codec",
-    "decoder": "codec",
     "Layer": "config.plugin_settings",
     "settings_of": "config.plugin_settings",
     "InfraError": "errors",
@@ -210,38 +180,24 @@ PLACES = {
     "Launcher": "launchers.base",
     "Unreachable": "launchers.base",
     "Exit": "launchers.exits",
-    "host_names": "launchers.nodes:names",
     "read_nodes": "launchers.nodes",
-    "shared_facts": "launchers.nodes",
     "payload_files": "launchers.payload",
     "Line": "logs.line",
     "CUT": "logs.lines",
-    "LineReader": "logs.lines",
     "split_label": "logs.lines",
     "LogFormat": "logs.parser",
     "LogParser": "logs.parser",
-    "LogRecord": "logs.parser:Record",
     "read_real": "logs.printed:real",
     "read_whole": "logs.printed:whole",
     "rounded_range": "logs.printed:rounded",
     "Attempts": "logs.restarts",
     "Signatures": "logs.signatures",
-    "compute_days_per_1t_tokens": "measure.formulas:days_per_1t_tokens",
-    "compute_mfu": "measure.formulas:mfu",
-    "compute_tflops_per_gpu": "measure.formulas:tflops_per_gpu",
-    "compute_tokens_per_s": "measure.formulas:tokens_per_s",
     "Judge": "measure.judge",
     "ReferenceVerdict": "measure.judge",
-    "coefficient_of_variation": "measure.stats",
-    "deviation_of": "measure.stats:deviation",
     "mean_of": "measure.stats:mean",
     "median_of": "measure.stats:median",
-    "sample_std": "measure.stats",
     "summary_of": "measure.stats:summary",
-    "all_steps_skipped": "measure.training",
-    "finite": "measure.training",
-    "last_gradient_not_finite": "measure.training",
-    "loss_not_finite": "measure.training",
+    "Training": "measure.training",
     "choose_window": "measure.window:choose",
     "Answer": "model",
     "Arrival": "model",
@@ -298,7 +254,6 @@ PLACES = {
     "RunGroup": "model",
     "RunSpec": "model",
     "Scalar": "model",
-    "Seconds": "model",
     "Section": "model",
     "Series": "model",
     "Settings": "model",
@@ -312,13 +267,11 @@ PLACES = {
     "Workload": "model",
     "Wrapping": "model",
     "Term": "model.layers",
-    "layer_terms": "model.layerwise:terms",
-    "layerwise_flops": "model.layerwise:flops",
     "normal_package_name": "model.packages:normal_name",
     "split_file": "model.packages",
     "split_pin": "model.packages",
-    "Stable": "model.result",
     "is_number": "model.section",
+    "either_value": "phrases:either",
     "format_bytes": "phrases",
     "listed": "phrases",
     "plural": "phrases",
@@ -334,9 +287,6 @@ PLACES = {
     "end_leftovers": "runtimes.children",
     "follow_process": "runtimes.children:follow",
     "known_secrets": "secrets:known",
-    "divisors": "suggestions",
-    "either_value": "suggestions:either",
-    "multiples_around": "suggestions",
     "NOT_JSON": "toml_file",
     "convert_toml": "toml_file:convert",
     "parse_toml": "toml_file",

@@ -62,10 +62,9 @@ if TYPE_CHECKING:
     from ..plugins.manager import Plugins as Plugins
     from ..plugins.manager import load as load_plugins
     from ..record.folder import Record as RunRecord
+    from ..record.folder import Recorded as Recorded
     from ..record.folder import Run as Run
     from ..record.folder import SweepMark as SweepMark
-    from ..record.folder import decode_record as decode_record
-    from ..record.folder import pretty as pretty_json
     from ..record.host import current_user as current_user
     from ..resolve import resolve as resolve
     from ..resolve.rules import common_findings as common_findings
@@ -124,11 +123,10 @@ PLACES = {
     "format_number": "phrases",
     "Plugins": "plugins.manager",
     "load_plugins": "plugins.manager:load",
+    "Recorded": "record.folder",
     "Run": "record.folder",
     "RunRecord": "record.folder:Record",
     "SweepMark": "record.folder",
-    "decode_record": "record.folder",
-    "pretty_json": "record.folder:pretty",
     "current_user": "record.host",
     "resolve": "resolve",
     "common_findings": "resolve.rules",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..model import ExpectedConfiguration, RunSpec, Value
+from ..model import ExpectedConfiguration, Value
 
 
 class FieldDifference(Value, frozen=True):
@@ -24,11 +24,6 @@ class FieldDifference(Value, frozen=True):
         """Return the difference as JSON: a side that lacks the key has no member."""
         sides = {name: side[0] for name in ("upstream", "final") if (side := getattr(self, name))}
         return {"key": self.key, **sides, **({"reason": self.reason} if self.reason else {})}
-
-
-def configuration_key(spec: RunSpec) -> str:
-    """Return the name of a configuration: size, dtype, GPU type and number of GPUs ("8b/fp8/h100/8")."""
-    return f"{spec.size}/{spec.dtype}/{spec.gpu_type}/{spec.gpus}"
 
 
 def compare_configurations(final: Mapping[str, Any], expected: ExpectedConfiguration) -> list[FieldDifference]:

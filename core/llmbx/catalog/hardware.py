@@ -47,6 +47,17 @@ class GpuType(Value, frozen=True):
         """Return those of llmbx with what `tables` add or change. Raises `UsageError`, which names `where`."""
         return extend(tables, where)
 
+    @staticmethod
+    def peak_of(gpu_type: str, dtype: str, gpus: Mapping[str, GpuType] | None = None) -> Peak | None:
+        """The dense peak of exactly this GPU type (by default one that llmbx has) and dtype, or None if unknown."""
+        found = (_builtin() if gpus is None else gpus).get(gpu_type)
+        return found.peaks.get(dtype) if found else None
+
+    @staticmethod
+    def how_to_set_peak(gpu_type: str, dtype: str) -> str:
+        """One line that tells the user how to configure the missing peak of this GPU type and dtype."""
+        return f"no {dtype} peak configured for {gpu_type}: set [gpus.{gpu_type}] peaks.{dtype} = TFLOPS in llmbx.toml"
+
 
 class GpuTable(Value, frozen=True):
     """A GPU type as written in TOML: peaks are plain TFLOP/s, `source` says where they come from."""
@@ -88,17 +99,6 @@ def gpu(name: str, gpus: Mapping[str, GpuType] | None = None) -> GpuType:
         hint = did_you_mean(name.lower(), types)
         raise UsageError(f"no GPU type named '{name}'{hint}; define a new one as [gpus.{name.lower()}] in llmbx.toml")
     return gpu_type
-
-
-def peak(gpu_type: str, dtype: str, gpus: Mapping[str, GpuType] | None = None) -> Peak | None:
-    """The dense peak of exactly this GPU type and dtype, or None if unknown."""
-    entry = (_builtin() if gpus is None else gpus).get(gpu_type)
-    return entry.peaks.get(dtype) if entry else None
-
-
-def how_to_set_peak(gpu_type: str, dtype: str) -> str:
-    """One line that tells the user how to configure the missing peak of this GPU type and dtype."""
-    return f"no {dtype} peak configured for {gpu_type}: set [gpus.{gpu_type}] peaks.{dtype} = TFLOPS in llmbx.toml"
 
 
 def identify(product: str, gpus: Mapping[str, GpuType] | None = None) -> str | None:

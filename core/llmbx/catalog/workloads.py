@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UsageError, did_you_mean
 from ..model import Finding, Recipe, Row, Value, Workload
-from ..suggestions import either
+from ..phrases import either
 from .scales import ANY, admits, evaluate, scales
 
 if TYPE_CHECKING:

@@ -131,9 +131,9 @@ def _expected(spec: RunSpec, workspace: Workspace, folder: str | None) -> Expect
 
 def _report(spec: RunSpec, expected: ExpectedConfiguration, found: FinalConfiguration, format_: str) -> bool:
     """Print the comparison. Returns whether a field differs that is not permitted to."""
-    from ..catalog.configuration import compare_configurations, compared_fields, configuration_key
+    from ..catalog.configuration import compare_configurations, compared_fields
 
-    key, differing = configuration_key(spec), compare_configurations(found.final, expected)
+    key, differing = spec.configuration_key, compare_configurations(found.final, expected)
     wrong = [difference for difference in differing if difference.reason is None]
     intended = [difference for difference in differing if difference.reason is not None]
     if format_ == "json":

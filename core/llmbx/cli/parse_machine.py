@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..catalog.hardware import extend, gpu, how_to_set_peak, peak
+from ..catalog.hardware import GpuType, extend, gpu
 from ..errors import UsageError
 from ..measure.figures import on_machine
 from ..model import Figures, Peak, Value
@@ -40,7 +40,7 @@ def machine_of(gpu_type: str | None, gpus: int | None, dtype: str | None) -> Mac
 
     types = extend(configuration()[0].gpus)
     name = gpu(gpu_type, types).name
-    found = peak(name, dtype or DTYPE, types)
+    found = GpuType.peak_of(name, dtype or DTYPE, types)
     if found is None:
-        raise UsageError(how_to_set_peak(name, dtype or DTYPE))
+        raise UsageError(GpuType.how_to_set_peak(name, dtype or DTYPE))
     return Machine(gpus=gpus, peak=found)

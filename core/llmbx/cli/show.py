@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ..catalog.hardware import how_to_set_peak
+from ..catalog.hardware import GpuType
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Finding, RunSpec, Workload
@@ -191,7 +191,7 @@ def _flops_text(flops: dict[str, Any]) -> str | None:
 
 def _peak_text(spec: RunSpec) -> str:
     if spec.peak is None:
-        return how_to_set_peak(spec.gpu_type, spec.dtype)
+        return GpuType.how_to_set_peak(spec.gpu_type, spec.dtype)
     return f"{spec.peak.tflops:g} ({spec.peak.name}; {spec.peak.source})"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from ..catalog.hardware import how_to_set_peak
+from ..catalog.hardware import GpuType
 from ..model import Reference, Result
 from ..model.result import MeasureFacts, Timing
 from ..phrases import format_number as number
@@ -144,7 +144,7 @@ def _compute(result: Result) -> list[str]:
 def _no_peak(result: Result) -> str:
     if result.workload.gpu_type == "cpu":
         return "no CPU peak configured"
-    return how_to_set_peak(result.workload.gpu_type or "?", result.workload.dtype or "?")
+    return GpuType.how_to_set_peak(result.workload.gpu_type or "?", result.workload.dtype or "?")
 
 
 def _published(result: Result, reference: Reference, unlike: Sequence[str], judged: str | None) -> str:

@@ -7,7 +7,7 @@ import re
 import click
 
 from ..errors import did_you_mean
-from ..suggestions import either
+from ..phrases import either
 
 _VALUE = re.compile(r"'?(?P<value>.*?)'? (?:is not|does not|must)", re.DOTALL)
 """The beginning of click's messages about a value."""

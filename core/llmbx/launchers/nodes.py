@@ -6,11 +6,9 @@ The machine that submits a job does not know the machines that the job runs on, 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from ..model import Node, Scalar
-from ..phrases import plural
 from ..run_files import RunFile, RunFolder, run_file
 
 QUERY = ("name", "driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "clocks.applications.graphics",
@@ -76,29 +74,3 @@ def parse_gpu(line: str) -> dict[str, Scalar]:
         elif _NUMBER.fullmatch(value):
             facts[name] = float(value) if "." in value else int(value)
     return facts
-
-
-def shared_facts(nodes: Sequence[Node]) -> dict[str, Scalar]:
-    """Combine the facts of a run's nodes: one value if all agree, else each value with its number of nodes or GPUs."""
-    facts: dict[str, Scalar] = {}
-    for name, member in (("system", "kernel"), ("cpu", "cpu"), ("cores", "cores"), ("numa_binding", "numa")):
-        facts[name] = _joined([getattr(node, member) for node in nodes], "nodes")
-    gpus = [gpu for node in nodes for gpu in node.gpus]
-    for name in FACTS:
-        facts[name] = _joined([gpu.get(name) for gpu in gpus], "GPUs")
-    counts = [len(node.gpus) for node in nodes if node.gpus]
-    facts["gpus_seen"] = sum(counts) if counts else None
-    return {name: value for name, value in facts.items() if value is not None}
-
-
-def names(nodes: Sequence[Node]) -> tuple[str, ...]:
-    """Return the sorted host names of the nodes."""
-    return tuple(sorted({node.host for node in nodes if node.host}))
-
-
-def _joined(values: Sequence[Scalar], what: str) -> Scalar:
-    present = [value for value in values if value is not None]
-    if not present or len(set(present)) == 1:
-        return present[0] if present else None
-    counts = {value: present.count(value) for value in sorted(set(present), key=str)}
-    return ", ".join(f"{value} ({plural(n, what)})" for value, n in counts.items())

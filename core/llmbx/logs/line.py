@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, Self
 
-from .lines import split_label
+from .lines import LineReader, split_label
 
 _RANK = re.compile(r"rank[-_.]?(\d{1,7})(?!\d)", re.IGNORECASE)
 
@@ -27,6 +27,11 @@ class Line(str):
         line = super().__new__(cls, text)
         line.arrived, line.source = arrived, source
         return line
+
+    @classmethod
+    def of(cls, text: str) -> list[Self]:
+        """The clean lines of a text, as the parser of a log gets them."""
+        return [cls(line) for line in LineReader().feed(text.encode() + b"\n")]
 
     @property
     def rank(self) -> int | None:

@@ -38,19 +38,6 @@ def _defined(statistic: Callable[[Sequence[float]], float], values: Sequence[flo
         return None
 
 
-def coefficient_of_variation(values: Sequence[float]) -> float | None:
-    """The sample standard deviation divided by the absolute mean; None if either is undefined or the mean is 0."""
-    middle, spread = mean(values), sample_std(values)
-    return spread / abs(middle) if middle and spread is not None else None
-
-
-def deviation(values: Sequence[float]) -> float | None:
-    """The median absolute deviation, scaled (x 1.4826) to the standard deviation of a normal distribution."""
-    middle = median(values)
-    spread = None if middle is None else median([abs(value - middle) for value in values])
-    return None if spread is None else 1.4826 * spread
-
-
 def summary(values: Sequence[float]) -> dict[str, float | None]:
     """`mean`, `std` (sample), `median`, `min` and `max`: the fields of a result's `step_time_s`."""
     return {

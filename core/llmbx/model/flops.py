@@ -44,6 +44,13 @@ class Flops(Value, frozen=True):
         )  # fmt: skip
 
     @staticmethod
+    def layerwise(model: ModelShape) -> Flops:
+        """FLOPs of one sample as the sum over the layers of the model (`ModelShape.layer_terms`)."""
+        from .layerwise import FORMULA
+
+        return Flops.total(model.layer_terms(model.sequence_length), FORMULA)
+
+    @staticmethod
     def transformer(
         model: ModelShape, formula: str, *, width: int | None = None, extra: Mapping[str, float] | None = None
     ) -> Flops:

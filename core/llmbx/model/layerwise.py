@@ -9,16 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from .flops import Flops
 from .layers import Term
 from .workload import ModelShape
 
 FORMULA = "sum of the matrix products of all layers, version 1"
-
-
-def flops(model: ModelShape) -> Flops:
-    """FLOPs of one sample as the sum over the layers of the model, under both conventions."""
-    return Flops.total(terms(model, model.sequence_length), FORMULA)
 
 
 def terms(model: ModelShape, tokens: int) -> tuple[Term, ...]:

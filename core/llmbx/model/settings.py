@@ -30,7 +30,7 @@ class Settings(Value, frozen=True):
 
     Every field has a default and an `Option` in its annotation. A field is a bool, int, float, str or `Literal` of
     texts, one of them or None, or a table (`dict[str, Scalar]`), whose option takes `KEY=VALUE` and can be repeated.
-    Numbers may have limits (`Positive`, `Seconds`, any `msgspec.Meta`). A run stores explicitly set values in
+    Numbers may have limits (`Positive`, `Natural`, any `msgspec.Meta`). A run stores explicitly set values in
     `RunSpec.plugin_settings`; `settings_of` reads them as this record.
 
     The fields of a framework's class, except tables, are settings of all its workloads: recipes and rows of the catalog

@@ -216,6 +216,11 @@ class RunSpec(Handling, frozen=True, kw_only=True):
         name = f"{self.folder}_{self.size}_{self.dtype}_{self.gpus}_{config}"
         return name + (f"_{self.trace.tool}" if self.trace else "")
 
+    @property
+    def configuration_key(self) -> str:
+        """Name of its configuration: size, dtype, GPU type and number of GPUs ("8b/fp8/h100/8")."""
+        return f"{self.size}/{self.dtype}/{self.gpu_type}/{self.gpus}"
+
     def nearest_row(self, workload: Workload) -> Reference | None:
         """The published result for the run's size, dtype, GPU type and scale with the fewest differences; None if there
         is none.

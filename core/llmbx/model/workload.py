@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .base import Scalar, Value
+
+if TYPE_CHECKING:
+    from .layers import Term
 
 Convention = Literal["full", "causal"]
 """How the FLOPs of attention are counted: with the full S x S matrix, or with the half left by a causal mask."""
@@ -85,6 +88,15 @@ class ModelShape(Value, frozen=True):
     def is_detailed(self) -> bool:
         """Whether it states something that only the sum over all layers takes into account."""
         return any(getattr(self, name) is not None for name in _DETAILS)
+
+    def layer_terms(self, tokens: int) -> tuple[Term, ...]:
+        """What each kind of layer costs for one sample of `tokens`; layers for multi-token prediction are counted.
+
+        A layer for multi-token prediction that is applied several times has its parameters once.
+        """
+        from .layerwise import terms
+
+        return terms(self, tokens)
 
 
 class Parallelism(Value, frozen=True):

@@ -39,8 +39,8 @@ from ..model import (
 )
 from ..model.flops import Flops
 from ..model.settings import Settings
+from ..phrases import either
 from ..runtimes.base import Runtime
-from ..suggestions import either
 from . import hooks, local_sources
 from .discovery import GROUP, PluginInfo, discover
 from .guards import failed_check, guard_check, guard_format, guard_tool, make_parser

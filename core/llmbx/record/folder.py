@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
@@ -63,7 +63,20 @@ class Attempt(Value, frozen=True):
     ended: float | None = None
 
 
-class Record(Value, frozen=True):
+class Recorded(Value, frozen=True):
+    """A record in a file, as indented JSON, with the version of its layout in the field `schema_version`."""
+
+    def encoded(self) -> bytes:
+        """The record as JSON, without any secret; NaN and infinity become null."""
+        return pretty(self)
+
+    @classmethod
+    def decoded(cls, data: bytes) -> Self:
+        """Decode a record of this version. Raises `NOT_JSON`, also if another version of llmbx wrote it."""
+        return decode_record(data, cls)
+
+
+class Record(Recorded, frozen=True):
     """`run.json`: everything known about a run before it has a result. Times are in epoch seconds.
 
     It is written when the folder is created (image and job are still unknown, `owner` prepares them), and again at the

@@ -73,7 +73,7 @@ def resolve(
         plugin_settings=layers.plugin_settings,
         tags=request.tags,
         install=install,
-        peak=hardware.peak(target["gpu_type"], target["dtype"], gpus),
+        peak=hardware.GpuType.peak_of(target["gpu_type"], target["dtype"], gpus),
         corrected=(row.note,) if row.note else (),
         findings=choice.findings,
     )

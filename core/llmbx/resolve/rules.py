@@ -6,8 +6,8 @@ import math
 import os
 
 from ..model import Finding, RunSpec
+from ..phrases import either
 from ..record.host import has_bf16
-from ..suggestions import divisors, either, multiples_around
 
 RANKS_PER_CORE = 8
 RANKS_AT_LEAST = 8
@@ -81,7 +81,7 @@ def _topology(spec: RunSpec) -> list[Finding]:
     ranks = p.tp * p.pp * p.cp
     if ranks * p.dp == spec.gpus:
         return []
-    counts = multiples_around(spec.gpus, ranks)
+    counts = _multiples_around(spec.gpus, ranks)
     return [
         Finding(
             rule="topology",
@@ -94,7 +94,7 @@ def _topology(spec: RunSpec) -> list[Finding]:
 def _nodes(spec: RunSpec) -> list[Finding]:
     if spec.gpus <= spec.gpus_per_node or spec.gpus % spec.gpus_per_node == 0:
         return []
-    counts = multiples_around(spec.gpus, spec.gpus_per_node)
+    counts = _multiples_around(spec.gpus, spec.gpus_per_node)
     return [
         Finding(
             rule="gpus_per_node",
@@ -108,7 +108,7 @@ def _batches(spec: RunSpec) -> list[Finding]:
     mbs, dp, gbs = spec.micro_batch_size, spec.parallelism.dp, spec.global_batch_size
     if gbs % (mbs * dp):
         problem = f"the global batch of {gbs} is not a multiple of MBS {mbs} x DP {dp} = {mbs * dp}"
-        fix = f"use {either(multiples_around(gbs, mbs * dp), '--set gbs=')}"
+        fix = f"use {either(_multiples_around(gbs, mbs * dp), '--set gbs=')}"
         return [Finding(rule="gbs", problem=problem, fix=fix)]
     accumulation = gbs // (mbs * dp)
     if spec.gradient_accumulation == accumulation:
@@ -120,9 +120,9 @@ def _batches(spec: RunSpec) -> list[Finding]:
 def _heads(spec: RunSpec) -> list[Finding]:
     heads, groups, tp = spec.model.heads, spec.model.query_groups, spec.parallelism.tp
     findings = []
-    fix = f"use {either(divisors(math.gcd(heads, groups)), '--set tp=')}"
+    fix = f"use {either(_divisors(math.gcd(heads, groups)), '--set tp=')}"
     if heads % groups:
-        problem, right = f"{heads} attention heads do not share {groups} query groups evenly", divisors(heads)
+        problem, right = f"{heads} attention heads do not share {groups} query groups evenly", _divisors(heads)
         findings.append(
             Finding(rule="query_groups", problem=problem, fix=f"use {either(right, '--set query_groups=')}")
         )
@@ -155,4 +155,15 @@ def _experts(spec: RunSpec) -> list[Finding]:
     if experts % (p.ep or 1) == 0:
         return []
     problem = f"EP {p.ep} does not divide the {experts} experts"
-    return [Finding(rule="ep", problem=problem, fix=f"use {either(divisors(experts), '--set ep=')}")]
+    return [Finding(rule="ep", problem=problem, fix=f"use {either(_divisors(experts), '--set ep=')}")]
+
+
+def _multiples_around(value: int, unit: int) -> list[int]:
+    """The multiples of `unit` just below and above `value`, without 0."""
+    below = value // unit * unit
+    return [count for count in (below, below + unit) if count > 0]
+
+
+def _divisors(number: int) -> list[int]:
+    """The divisors of `number`, ascending."""
+    return [count for count in range(1, number + 1) if number % count == 0]

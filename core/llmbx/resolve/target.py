@@ -10,7 +10,7 @@ from ..catalog.scales import admits
 from ..errors import UsageError, did_you_mean
 from ..launchers.base import LOCAL
 from ..model import Workload
-from ..suggestions import either
+from ..phrases import either
 from .fitting import fits, smallest
 from .layers import Layers
 

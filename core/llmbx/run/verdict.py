@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 
 from ..logs.timeline import failure
-from ..measure.training import broken
+from ..measure.training import Training
 from ..model import Event, JobStatus, RunSpec, Step, Value
 from ..model.failure import Failure
 from ..model.launch import PREFLIGHT
@@ -48,7 +48,7 @@ def judge(
     A run is completed if the process succeeded, the last expected step was seen, and every loss is finite. A run with
     complete data whose teardown failed is `data_valid`, with its exit code and cause.
     """
-    diverged, found = broken(steps), failure(events, later, bool(steps), failed=True)
+    diverged, found = Training(steps).fault, failure(events, later, bool(steps), failed=True)
     whole = reached_end(spec, steps, first) and diverged is None
     status = _status(job, found)
     if diverged is not None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from llmbx.api import Event, Line, LineReader, Step
+from llmbx.api import Event, Line, Step
 
 from .counts import FrameworkLine, LogCounts
 from .report import StepCalls
 
 if TYPE_CHECKING:
     from llmbx.api import LogFormat
-    from llmbx.api import LogRecord as Record
 
 
 def calls_by_step(counts: LogCounts, formats: Sequence[LogFormat]) -> tuple[StepCalls, ...] | None:
@@ -37,12 +36,14 @@ def calls_by_step(counts: LogCounts, formats: Sequence[LogFormat]) -> tuple[Step
     return tuple(by_step.values()) or None
 
 
-def _records(framework_lines: Sequence[FrameworkLine], format_: LogFormat) -> Iterator[tuple[FrameworkLine, Record]]:
+def _records(
+    framework_lines: Sequence[FrameworkLine], format_: LogFormat
+) -> Iterator[tuple[FrameworkLine, Step | Event]]:
     """Yield the records that the format's parser reads, each with the line that completed it."""
     parser = format_.parser()
     for line in framework_lines:
-        for text in LineReader().feed(line.text.encode() + b"\n"):
-            for record in parser.feed(Line(text)):
+        for text in Line.of(line.text):
+            for record in parser.feed(text):
                 yield line, record
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import Flops, ModelShape, RunSpec, layerwise_flops
+from llmbx.api import Flops, ModelShape, RunSpec
 
 FORMULA = "S(12Lh²(1+g/a+S/h)+18Lfhk+6Vh), version 1"
 """S tokens, L layers, hidden size h, g query groups, a heads, FFN size f, k experts per token, vocabulary size V.
@@ -24,4 +24,4 @@ def compute(model: ModelShape) -> Flops:
     8192 routed + 8192 shared). A model that the formula does not describe (latent attention, windows, Mamba …) is
     summed over its layers.
     """
-    return layerwise_flops(model) if model.is_detailed else Flops.transformer(model, FORMULA)
+    return Flops.layerwise(model) if model.is_detailed else Flops.transformer(model, FORMULA)

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llmbx.api import Finding, RunSpec, either_value, multiples_around
+from llmbx.api import (
+    Finding,
+    RunSpec,
+    either_value,
+)
 
 from .published import is_function, splits
+from .suggestions import multiples_around
 from .upstream import upstream_values
 
 COUNTED = ("model.account_for_embedding_in_pipeline_split", "model.account_for_loss_in_pipeline_split")

@@ -5,12 +5,18 @@ Sources: the checks of Megatron-Core 0.16 (`transformer_config.py`, `parallel_st
 
 from __future__ import annotations
 
-from llmbx.api import Finding, RunSpec, divisors, either_value, emulated_bf16, multiples_around
+from llmbx.api import (
+    Finding,
+    RunSpec,
+    either_value,
+    emulated_bf16,
+)
 
 from . import performance_rules
 from .performance_rules import stages
 from .published import is_function
 from .settings import settings
+from .suggestions import divisors, multiples_around
 
 HUB = "https://huggingface.co/"
 EMULATED_BF16 = "2 to 5"
@@ -45,6 +51,7 @@ FIXED = (
     "hidden_size", "ffn_hidden_size", "heads", "query_groups", "experts", "experts_per_token", "moe_ffn_hidden_size",
     "shared_ffn_hidden_size",
 )  # fmt: skip
+
 """Sizes that follow from one another in a model of the hub, whose configuration llmbx does not take apart."""
 
 

@@ -20,7 +20,6 @@ from llmbx.api import (
     Permitted,
     RunSpec,
     Value,
-    configuration_key,
     payload_files,
     read_toml,
 )
@@ -98,7 +97,7 @@ def upstream(workload: str, recipe: str) -> Mapping[str, Any] | None:
 
 def upstream_values(spec: RunSpec) -> Mapping[str, Any] | None:
     """Return upstream's value by key for the configuration of a run; None if it is not known."""
-    return _values(spec.workload, spec.recipe, configuration_key(spec))
+    return _values(spec.workload, spec.recipe, spec.configuration_key)
 
 
 @functools.cache

@@ -76,9 +76,9 @@ def read_plan(path: Path, kinds: Mapping[str, type[Settings]]) -> list[CellReque
 
     Raises `UsageError` with the file, the position and a suggestion.
     """
-    from llmbx.api import convert_toml, parse_toml
+    from llmbx.api import convert_toml, read_toml
 
-    data = _with_plugin_keys(parse_toml(path), kinds)
+    data = _with_plugin_keys(read_toml(path, dict[str, Any]), kinds)
     parts = data.get("part")
     data = {**data, "part": [_with_plugin_keys(one, kinds) for one in parts]} if isinstance(parts, list) else data
     file = convert_toml(data, PlanFile, str(path))

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from llmbx.api import NOT_JSON, InfraError, LlmbxError, RunFolder, UsageError, Value, did_you_mean, disk_errors
-from llmbx.api.verbs import Install, current_user, decode_record, pretty_json
+from llmbx.api import NOT_JSON, InfraError, LlmbxError, RunFolder, UsageError, did_you_mean, disk_errors
+from llmbx.api.verbs import Install, Recorded, current_user
 
 from .cells import Cell
 
@@ -23,7 +23,7 @@ LEASE_S = 60.0
 """Seconds without a heartbeat after which the lock of a process on another machine is taken over."""
 
 
-class Sweep(Value, frozen=True):
+class Sweep(Recorded, frozen=True):
     """The content of `sweep.json`: the plan of a sweep with its resolved cells. `created` is in epoch seconds."""
 
     sweep_id: str
@@ -60,7 +60,7 @@ def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[C
         sweep_id=sweep_id, created=time.time(), llmbx_version=__version__, command=command, cells=cells,
         max_jobs=max_jobs, user=current_user(),
     )  # fmt: skip
-    RunFolder(path=folder(install, sweep)).write(FILE, pretty_json(sweep))
+    RunFolder(path=folder(install, sweep)).write(FILE, sweep.encoded())
     return sweep
 
 
@@ -114,7 +114,7 @@ def read(path: Path) -> Sweep:
     Raises `UsageError` if the file cannot be read, `LlmbxError` if it is not a valid plan.
     """
     try:
-        return decode_record(RunFolder(path=path).read(FILE), Sweep)
+        return Sweep.decoded(RunFolder(path=path).read(FILE))
     except OSError as error:
         raise UsageError(f"{path / FILE}: cannot read the file: {error.strerror}") from None
     except NOT_JSON as error:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from llmbx.api import Stability, Stable, Step, choose_window, mean_of, median_of
+from llmbx.api import Stability, Step, choose_window, mean_of, median_of
 
 from .statistics import autoregression, series
 
@@ -69,17 +69,17 @@ def judge(steps: Sequence[Step]) -> Stability:
         reason = f"{measured} measured, but a verdict needs {LEAST_STEPS}: use a longer --window or more steps"
         return Stability(verdict="too few steps", reason=reason)
     findings = [*_findings(timed, times)]
-    verdict: Stable = next((name for name, _ in findings if name is not None), "stable")
-    return Stability(verdict=verdict, reason="; ".join(text for _, text in findings))
+    reason = "; ".join(part.reason or "" for part in findings)
+    return Stability(verdict=next((part.verdict for part in findings if part.verdict), "stable"), reason=reason)
 
 
-def _findings(steps: Sequence[Step], times: Sequence[float]) -> Iterator[tuple[Stable | None, str]]:
-    """What is notable about the window, the verdict first; None for what does not change the verdict."""
+def _findings(steps: Sequence[Step], times: Sequence[float]) -> Iterator[Stability]:
+    """What is notable about the window, the verdict first; without one for what does not change the verdict."""
     seen = series.detect(steps)
     if seen.levels is not None:
-        yield "two-level", series.level_words(seen.levels)
+        yield Stability(verdict="two-level", reason=series.level_words(seen.levels))
     if seen.drift is not None:
-        yield "drifting", series.drift_words(seen.drift)
+        yield Stability(verdict="drifting", reason=series.drift_words(seen.drift))
     shift = _shift(seen.outliers, times)
     matters = shift > NOTABLE_SHIFT
     explained = seen.levels is not None or seen.drift is not None or matters
@@ -87,12 +87,14 @@ def _findings(steps: Sequence[Step], times: Sequence[float]) -> Iterator[tuple[S
     noisy = noise > LARGEST_UNCERTAINTY
     if noisy:
         most = f"more than ±{100 * LARGEST_UNCERTAINTY:g} %"
-        yield "noisy", f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}, {most}"
+        reason = f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}, {most}"
+        yield Stability(verdict="noisy", reason=reason)
     elif not explained:
-        yield "stable", f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}"
+        reason = f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}"
+        yield Stability(verdict="stable", reason=reason)
     if seen.outliers:
         words = f"{series.outlier_words(seen.outliers)}, which move{'s' * (len(seen.outliers) == 1)} the mean by up to"
-        yield ("outliers" if matters else None), f"{words} {_percent(shift)}"
+        yield Stability(verdict="outliers" if matters else None, reason=f"{words} {_percent(shift)}")
 
 
 def uncertainty(times: Sequence[float]) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.catalog.configuration import compare_configurations, compared_fields, configuration_key, not_permitted
+from llmbx.catalog.configuration import compare_configurations, compared_fields, not_permitted
 from llmbx.model import ExpectedConfiguration, Permitted, RunSpec
 
 UPSTREAM: dict[str, Any] = {
@@ -84,4 +84,4 @@ def test_without_upstreams_values_nothing_is_compared() -> None:
 
 def test_a_configuration_is_named_by_size_dtype_gpu_type_and_gpus(make_spec: Callable[..., RunSpec]) -> None:
     spec = make_spec(size="8b", dtype="fp8", gpu_type="h100", gpus=8)
-    assert configuration_key(spec) == "8b/fp8/h100/8"
+    assert spec.configuration_key == "8b/fp8/h100/8"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.catalog import hardware
+from llmbx.catalog.hardware import GpuType
 from llmbx.errors import UsageError
 
 PEAKS = {  # dense TFLOP/s of the data sheets, per GPU: figures with sparsity divided by 2, of a system by its GPUs
@@ -47,7 +48,7 @@ def test_the_types_and_their_peaks() -> None:
 def test_a_dense_peak_is_that_of_the_chips_units(name: str) -> None:
     """A figure with sparsity would be twice as high. The L40S data sheet rounds its clock, hence 2 %."""
     units, clock, flops = UNITS[name]
-    peak = hardware.peak(name, "bf16")
+    peak = GpuType.peak_of(name, "bf16")
     assert peak is not None and peak.tflops == pytest.approx(units * clock * flops / 1e3, rel=0.02)
 
 
@@ -60,7 +61,7 @@ def test_every_peak_has_its_data_sheet_as_source() -> None:
 
 
 def test_a_peak_says_its_name_and_source() -> None:
-    peak = hardware.peak("h100", "bf16")
+    peak = GpuType.peak_of("h100", "bf16")
     assert peak is not None
     assert (peak.tflops, peak.name) == (989, "H100 SXM dense BF16")
     assert "NVIDIA H100 data sheet" in peak.source
@@ -68,8 +69,8 @@ def test_a_peak_says_its_name_and_source() -> None:
 
 @pytest.mark.parametrize(("gpu_type", "dtype"), [("cpu", "bf16"), ("a100", "fp8"), ("h100", "nvfp4"), ("l4", "bf16")])
 def test_an_unknown_peak_is_none_and_never_another_gpus(gpu_type: str, dtype: str) -> None:
-    assert hardware.peak(gpu_type, dtype) is None
-    assert f"[gpus.{gpu_type}] peaks.{dtype} = TFLOPS" in hardware.how_to_set_peak(gpu_type, dtype)
+    assert GpuType.peak_of(gpu_type, dtype) is None
+    assert f"[gpus.{gpu_type}] peaks.{dtype} = TFLOPS" in GpuType.how_to_set_peak(gpu_type, dtype)
 
 
 def test_memory_and_nodes() -> None:
@@ -130,15 +131,15 @@ def test_a_user_adds_a_gpu_and_changes_one() -> None:
     )
     assert hardware.gpu("a40", gpus).memory_gb == 48
     assert hardware.identify("NVIDIA A40", gpus) == "a40"
-    added = hardware.peak("a40", "bf16", gpus)
+    added = GpuType.peak_of("a40", "bf16", gpus)
     assert added is not None
     assert (added.tflops, added.name, added.source) == (149.7, "A40 dense BF16", "llmbx.toml: [gpus.a40]")
-    kept, own, cpu = (hardware.peak(g, d, gpus) for g, d in (("h100", "bf16"), ("h100", "fp32"), ("cpu", "bf16")))
-    assert kept == hardware.peak("h100", "bf16")
+    kept, own, cpu = (GpuType.peak_of(g, d, gpus) for g, d in (("h100", "bf16"), ("h100", "fp32"), ("cpu", "bf16")))
+    assert kept == GpuType.peak_of("h100", "bf16")
     assert own is not None and (own.tflops, own.source) == (67, "llmbx.toml: [gpus.h100]")
     assert cpu is not None and (cpu.tflops, cpu.source) == (1.5, "measured")
     assert gpus["h100"].gpus_per_node == 8
-    assert hardware.peak("cpu", "bf16") is None, "the built-in types stay as they are"
+    assert GpuType.peak_of("cpu", "bf16") is None, "the built-in types stay as they are"
 
 
 @pytest.mark.parametrize(

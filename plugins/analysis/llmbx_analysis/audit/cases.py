@@ -12,7 +12,6 @@ from llmbx.api import (
     UsageError,
     Workload,
     did_you_mean,
-    peak_of,
 )
 from llmbx.api.verbs import Config, Plugins, PublishedReferences, Request
 
@@ -135,7 +134,7 @@ def _resolve(reference: Reference, workload: Workload, plugins: Plugins, config:
 
 def _case_from_row(reference: Reference, workload: str, gpus: Mapping[str, GpuType]) -> Case:
     r = reference
-    peak = peak_of(r.gpu_type, r.dtype, gpus)
+    peak = GpuType.peak_of(r.gpu_type, r.dtype, gpus)
     terms = Terms(
         gpus=r.gpus,
         sequence_length=r.sequence_length,

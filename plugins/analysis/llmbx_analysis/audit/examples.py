@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from llmbx.api import Example, GpuType, UsageError, peak_of
+from llmbx.api import Example, GpuType, UsageError
 
 from .arithmetic import equations
 from .cells import TOLERANCE, dispute
@@ -86,7 +86,7 @@ def _peaks(example: Example, cases: Sequence[Case], gpus: Gpus) -> Iterator[floa
     """Right peaks for an example: those that the source's tables divide by, and the data sheet's."""
     if example.gpu_type and example.dtype:
         yield from _printed_peaks(cases, example.gpu_type, example.dtype)
-        right = peak_of(example.gpu_type, example.dtype, gpus)
+        right = GpuType.peak_of(example.gpu_type, example.dtype, gpus)
         yield right.tflops if right else None
 
 
@@ -118,7 +118,7 @@ def _check_peaks(tables: Sequence[Case], gpus: Gpus) -> Iterator[ExampleDispute]
     """Peaks of tables beside those of the data sheets. A table's figures are recomputed with its own peak."""
     rows = {(case.reference.source, case.reference.gpu_type, case.reference.dtype): case for case in reversed(tables)}
     for (_, gpu_type, dtype), case in reversed(rows.items()):
-        stated, right = case.reference.peak_tflops, peak_of(gpu_type, dtype, gpus)
+        stated, right = case.reference.peak_tflops, GpuType.peak_of(gpu_type, dtype, gpus)
         if stated is not None and right is not None:
             yield _from_row(case, "peak", "peak_tflops", stated, right.tflops)
 
@@ -144,7 +144,7 @@ def _with_known_peak(case: Case, tables: Sequence[Case], gpus: Gpus) -> Case:
         for table in tables
         if (table.reference.gpu_type, table.reference.dtype) == (row.gpu_type, row.dtype)
     ]
-    right = peak_of(row.gpu_type, row.dtype, gpus)
+    right = GpuType.peak_of(row.gpu_type, row.dtype, gpus)
     if printed:
         own = printed[0]
     elif right is not None and (own is None or abs(difference_percent(own, right.tflops)) > NEAR_PERCENT):

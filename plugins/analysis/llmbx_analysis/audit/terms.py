@@ -11,11 +11,9 @@ from llmbx.api import (
     ModelShape,
     Reference,
     Value,
-    compute_days_per_1t_tokens,
-    compute_mfu,
-    compute_tflops_per_gpu,
-    compute_tokens_per_s,
 )
+
+from ..formulas import days_per_1t_tokens, tflops_per_gpu
 
 Formula = Callable[[ModelShape], Flops | None]
 """Computes the model FLOPs of one sample for a model shape."""
@@ -66,10 +64,10 @@ def compute(field: str, terms: Terms, formula: Formula) -> float | None:
     if field in ("tokens_per_s", "days_per_1t_tokens"):
         if not terms.sequence_length:
             return None
-        rate = compute_tokens_per_s(terms.sequence_length, terms.batch, terms.step_time_s)
-        return rate if field == "tokens_per_s" else compute_days_per_1t_tokens(rate)
+        rate = terms.sequence_length * terms.batch / terms.step_time_s
+        return rate if field == "tokens_per_s" else days_per_1t_tokens(rate)
     flops = model_flops(terms, formula)
     if flops is None or (field == "mfu" and not terms.peak_tflops):
         return None
-    tflops = compute_tflops_per_gpu(flops, terms.batch, terms.step_time_s, terms.gpus)
-    return compute_mfu(tflops, terms.peak_tflops) if field == "mfu" and terms.peak_tflops else tflops
+    tflops = tflops_per_gpu(flops, terms.batch, terms.step_time_s, terms.gpus)
+    return tflops / terms.peak_tflops if field == "mfu" and terms.peak_tflops else tflops

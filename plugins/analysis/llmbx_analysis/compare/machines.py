@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import Exit, Scalar, Value, host_names, read_nodes, shared_facts
+from llmbx.api import (
+    Exit,
+    Scalar,
+    Value,
+    read_nodes,
+)
 
+from ..nodes import host_names, shared_facts
 from .measured import MeasuredRun
 
 

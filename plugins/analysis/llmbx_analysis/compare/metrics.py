@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from llmbx.api import Convention, Reference, Result, compute_mfu, compute_tflops_per_gpu, mean_of
+from llmbx.api import Convention, Reference, Result, mean_of
 
+from ..formulas import tflops_per_gpu
 from .comparison import Better, Metric
 from .measured import Measured
 
@@ -87,10 +88,10 @@ def in_convention(result: Result, convention: Convention, figure: Figure) -> flo
     w, time = result.workload, result.step_time_s.mean
     if not (flops and w.global_batch_size and w.gpus and time):
         return None
-    tflops = compute_tflops_per_gpu(flops, w.global_batch_size, time, w.gpus)
+    tflops = tflops_per_gpu(flops, w.global_batch_size, time, w.gpus)
     if figure == "tflops_per_gpu":
         return tflops
-    return compute_mfu(tflops, result.mfu.peak_tflops) if result.mfu.peak_tflops else None
+    return tflops / result.mfu.peak_tflops if result.mfu.peak_tflops else None
 
 
 def metric(name: str, unit: str, better: Better, a: float | None, b: float | None, note: str | None = None) -> Metric:

@@ -7,10 +7,8 @@ from typing import Any
 
 from llmbx.api import (
     Fact,
+    GpuType,
     Result,
-    coefficient_of_variation,
-    compute_days_per_1t_tokens,
-    how_to_set_peak,
     mean_of,
     plural,
     summary_of,
@@ -19,6 +17,7 @@ from llmbx.api.verbs import format_number
 from llmbx_verdict.statistics import intervals
 
 from ..compare.measured import step_time, times
+from ..formulas import days_per_1t_tokens
 from .cells import Cell, RunData
 from .measures import measure_facts
 
@@ -100,7 +99,8 @@ def _spread(runs: Sequence[RunData]) -> list[Fact]:
     seconds = [time for run in runs for time in times(run.measured)]
     summary, n = summary_of(seconds), len(seconds)
     few = "needs at least two steps" if n < 2 else None
-    variation = coefficient_of_variation(seconds)
+    mean, std = summary["mean"], summary["std"]
+    variation = std / abs(mean) if mean and std is not None else None
     formulas = {
         "median": f"middle of {n} step times",
         "std": f"sample standard deviation of {n} step times (n - 1)",
@@ -151,7 +151,8 @@ def _mfu(results: Sequence[Result], time: intervals.Interval) -> Fact:
     value = _at_mean_step_time(last.mfu.value, last, time)
     if value is None:
         known = last.mfu.peak_tflops is not None
-        why = "the FLOPs per sample are unknown" if known else how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
+        unset = GpuType.how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
+        why = "the FLOPs per sample are unknown" if known else unset
         return Fact(name="MFU", value=None, unit="%", note=why)
     peak = (
         f"{format_number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})"
@@ -187,7 +188,7 @@ def _flops_formula(result: Result, time: intervals.Interval | None) -> str:
 def _days(results: Sequence[Result], time: intervals.Interval) -> Fact:
     last = results[-1]
     per_second = _at_mean_step_time(last.tokens_per_s, last, time)
-    value = compute_days_per_1t_tokens(per_second) if per_second else None
+    value = days_per_1t_tokens(per_second) if per_second else None
     rate = f"{format_number(per_second)} tokens/s" if per_second else "tokens/s"
     note = None
     if value is None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import Fact, Value, host_names, read_nodes
+from llmbx.api import (
+    Fact,
+    Value,
+    read_nodes,
+)
 from llmbx.api.verbs import format_number
 
 from ..compare import MeasuredRun
+from ..nodes import host_names
 from .cells import Cell, RunData, title
 from .figures import by_name
 from .scaling import Family, families
@@ -18,6 +23,7 @@ from .verdicts import TONES, Verdict, verdict
 KEY_FIGURES = (
     "step time", "throughput", "throughput per GPU", "throughput per rank", "compute per GPU", "compute per rank", "MFU"
 )  # fmt: skip
+
 """Figures of one cell that the overview repeats, if they are known."""
 
 MOST = 5

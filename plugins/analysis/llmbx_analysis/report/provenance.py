@@ -8,11 +8,20 @@ from typing import Any
 
 import msgspec
 
-from llmbx.api import Column, HandlingRequest, RunSpec, Scalar, Section, Table, host_names, is_number, shared_facts
+from llmbx.api import (
+    Column,
+    HandlingRequest,
+    RunSpec,
+    Scalar,
+    Section,
+    Table,
+    is_number,
+)
 from llmbx.api.verbs import RunRecord as Record
 from llmbx.entry.secrets import blank, recorded
 
 from ..formatting import text as format_value
+from ..nodes import host_names, shared_facts
 from .cells import Cell, RunData
 from .times import started
 

@@ -29,7 +29,6 @@ from llmbx.api import (
     read_whole,
     split_label,
 )
-from llmbx.api import LogRecord as Record
 
 from ..pgle import COLLECT_START, WARM
 from .facts import Facts, Found
@@ -85,9 +84,9 @@ class MaxTextParser(LogParser):
         self._phase: str | None = None
         self._times: dict[int, float] = {}
 
-    def feed(self, line: str) -> list[Record]:
+    def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
-        records: list[Record] = []
+        records: list[Step | Event] = []
         if "step: " in line:
             heads = list(_HEAD.finditer(line))
             stamped = _STAMP.search(line)
@@ -102,16 +101,16 @@ class MaxTextParser(LogParser):
             records += self._begin(begun["role"], line)
         return [*records, *self._found.find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
 
-    def close(self) -> list[Record]:
+    def close(self) -> list[Step | Event]:
         """Return the step time of a collect phase that no other phase follows."""
         return self._summary()
 
-    def _step(self, number: int, values: Mapping[str, float], line: str, stamp: str | None) -> list[Record]:
+    def _step(self, number: int, values: Mapping[str, float], line: str, stamp: str | None) -> list[Step | Event]:
         if number > 10**9:
             return [self._record(number, values, None)]  # core reports and drops it
         if self._phase == "collect":
             return self._collected(number, values, line)
-        records: list[Record] = []
+        records: list[Step | Event] = []
         if self._restarts(number, stamp):
             self._attempt, self._highest, self._stamp = self._attempt + 1, None, None
             self._signatures, self._found = Signatures(), Found()
@@ -146,8 +145,8 @@ class MaxTextParser(LogParser):
             return False
         return stamp is None or self._stamp is None or stamp > self._stamp
 
-    def _begin(self, role: str, line: str) -> list[Record]:
-        records: list[Record] = self._summary()
+    def _begin(self, role: str, line: str) -> list[Step | Event]:
+        records: list[Step | Event] = self._summary()
         if self._highest is not None:
             self._attempt, self._highest = self._attempt + 1, None
             self._signatures, self._found = Signatures(), Found()
@@ -156,14 +155,14 @@ class MaxTextParser(LogParser):
         self._phase = role
         return [*records, Event(kind="phase", text=line.strip(), facts={"role": role})]
 
-    def _collected(self, number: int, values: Mapping[str, float], line: str) -> list[Record]:
+    def _collected(self, number: int, values: Mapping[str, float], line: str) -> list[Step | Event]:
         if number in self._times or "time_s" not in values:
             return []
         self._times[number] = values["time_s"]
         facts: Facts = {"role": "collect", "number": number, "time_s": values["time_s"]}
         return [Event(kind="phase_step", text=line.strip(), facts=facts)]
 
-    def _summary(self) -> list[Record]:
+    def _summary(self) -> list[Step | Event]:
         steady = [time for number, time in sorted(self._times.items()) if WARM <= number < COLLECT_START]
         self._times = {}
         if not steady:

@@ -15,7 +15,6 @@ import math
 import re
 
 from llmbx.api import Attempts, Event, LogParser, Prints, Signatures, Step, read_real, read_whole, split_label
-from llmbx.api import LogRecord as Record
 
 from . import facts, steptime
 from .configuration import Summary
@@ -112,9 +111,9 @@ class MegatronParser(LogParser):
         self._summary = Summary()
         self._begin()
 
-    def feed(self, line: str) -> list[Record]:
+    def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
-        records: list[Record] = []
+        records: list[Step | Event] = []
         if (
             ("iteration" in line and "|" in line)
             or "TFLOP/s/GPU" in line
@@ -131,7 +130,7 @@ class MegatronParser(LogParser):
             records += self._summary.feed(line)
         return [*records, *self._note(self._signatures.feed(line))]
 
-    def close(self) -> list[Record]:
+    def close(self) -> list[Step | Event]:
         """Return the remaining records: unpaired TFLOP/s values, or the steps of a log with only `Step Time` lines."""
         pairs = self._pairing.close()
         return self._tflops(pairs) if self._iterations else self._steps_of_rank_0()
@@ -143,7 +142,7 @@ class MegatronParser(LogParser):
         self._lone: list[re.Match[str]] = []
         self._iterations = False
 
-    def _measures(self, line: str) -> list[Record]:
+    def _measures(self, line: str) -> list[Step | Event]:
         label, _, text = split_label(line)
         broken = self._broken.get(label)
         short = broken is not None and len(text) <= LONGEST
@@ -191,8 +190,8 @@ class MegatronParser(LogParser):
             if not self._iterations:
                 self._lone.append(match)
 
-    def _step(self, reading: Reading, line: str) -> list[Record]:
-        records: list[Record] = [*self._attempts.step(reading.number, line)]
+    def _step(self, reading: Reading, line: str) -> list[Step | Event]:
+        records: list[Step | Event] = [*self._attempts.step(reading.number, line)]
         if records:
             self._pairing.restart()
             self._begin()
@@ -207,7 +206,7 @@ class MegatronParser(LogParser):
             records += self._tflops(self._pairing.add_iteration(step.number, step.time_s, step.global_batch_size))
         return records
 
-    def _tflops(self, pairs: list[Pair]) -> list[Record]:
+    def _tflops(self, pairs: list[Pair]) -> list[Step | Event]:
         return [
             Step(
                 number=iteration.number,
@@ -219,7 +218,7 @@ class MegatronParser(LogParser):
             if iteration.number not in self._has_own_tflops
         ]
 
-    def _steps_of_rank_0(self) -> list[Record]:
+    def _steps_of_rank_0(self) -> list[Step | Event]:
         return [
             Step(
                 number=self._base + k,
@@ -231,7 +230,7 @@ class MegatronParser(LogParser):
             for k, match in enumerate(self._lone, start=1)
         ]
 
-    def _other(self, line: str) -> list[Record]:
+    def _other(self, line: str) -> list[Step | Event]:
         _, rank, text = split_label(line)
         if _START.search(text):
             return [*self._start(text)]

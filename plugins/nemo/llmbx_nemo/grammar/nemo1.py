@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 
-from llmbx.api import Attempts, LogParser, Signatures, Step, read_whole
-from llmbx.api import LogRecord as Record
+from llmbx.api import Attempts, Event, LogParser, Signatures, Step, read_whole
 
 from . import facts
 from .fields import NUMBER, integer, number, seconds
@@ -25,9 +24,9 @@ class Nemo1Parser(LogParser):
         self._attempts = Attempts()
         self._signatures = Signatures()
 
-    def feed(self, line: str) -> list[Record]:
+    def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
-        records: list[Record] = []
+        records: list[Step | Event] = []
         if "global_step=" in line:
             for bar in BAR.finditer(line):
                 records += self._bar(bar, line)
@@ -36,7 +35,7 @@ class Nemo1Parser(LogParser):
             self._signatures.finished()
         return [*records, *self._signatures.feed(line)]
 
-    def _bar(self, bar: re.Match[str], line: str) -> list[Record]:
+    def _bar(self, bar: re.Match[str], line: str) -> list[Step | Event]:
         # The last value of a progress bar that is cut off may be incomplete.
         body = bar["body"] if bar["end"] else bar["body"].rpartition(",")[0]
         values = {pair["key"].strip(): pair["value"] for pair in _PAIR.finditer(body)}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from llmbx.api import Attempts, Event, LogParser, Prints, Signatures, Step, split_label
-from llmbx.api import LogRecord as Record
 
 from . import facts
 from .fields import Reading, RecordReader, Schema, integer, number, resolution, seconds
@@ -48,9 +47,9 @@ class Nemo2Parser(LogParser):
         self._records = RecordReader(SCHEMA)
         self._signatures = Signatures()
 
-    def feed(self, line: str) -> list[Record]:
+    def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
-        records: list[Record] = []
+        records: list[Step | Event] = []
         if "Training e" in line or ", iteration " in line or self._records.waiting:
             label, _, text = split_label(line)
             readings, _ = self._records.read(label, text)
@@ -59,7 +58,7 @@ class Nemo2Parser(LogParser):
             records += self._other(line)
         return [*records, *self._signatures.feed(line)]
 
-    def _step(self, reading: Reading, line: str) -> list[Record]:
+    def _step(self, reading: Reading, line: str) -> list[Step | Event]:
         step = _step(reading, self._attempts.current)
         restarted = self._attempts.step(step.number, line)
         if restarted:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 
 from llmbx.api import CUT, Attempts, Event, LogParser, Prints, Signatures, Step, read_real, read_whole, split_label
-from llmbx.api import LogRecord as Record
 
 from .fields import NUMBER, resolution, seconds_of
 
@@ -43,9 +42,9 @@ class TorchtitanParser(LogParser):
         self._total: int | None = None
         self._rank_tokens: int | None = None
 
-    def feed(self, line: str) -> list[Record]:
+    def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
-        records: list[Record] = []
+        records: list[Step | Event] = []
         if "step:" in line and not line.endswith(CUT) and (match := STEP.search(line)):
             records += self._step(match, line)
         elif match := _BEGUN.search(line) if "global batch size" in line else None:
@@ -55,7 +54,7 @@ class TorchtitanParser(LogParser):
             records.append(Event(kind="finished", text=split_label(line)[2].strip()[:500]))
         return [*records, *self._signatures.feed(line)]
 
-    def _step(self, match: re.Match[str], line: str) -> list[Record]:
+    def _step(self, match: re.Match[str], line: str) -> list[Step | Event]:
         number = read_whole(match["number"])
         if self._last is not None and number in (self._last[0], self._last[0] - 1):
             return []  # another rank's line
@@ -92,7 +91,7 @@ class TorchtitanParser(LogParser):
             return None
         return (at - self._last[1]) / (number - self._last[0])
 
-    def _begun(self, match: re.Match[str], line: str) -> list[Record]:
+    def _begun(self, match: re.Match[str], line: str) -> list[Step | Event]:
         micro, batch, accumulated, length, total = map(read_whole, match.groups())
         restarted = self._attempts.start(line) if self._last is not None else []
         if restarted:

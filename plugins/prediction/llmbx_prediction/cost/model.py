@@ -6,7 +6,7 @@ import functools
 from importlib import resources
 from typing import Any
 
-from llmbx.api import ModelShape, Term, UsageError, Value, convert_toml, did_you_mean, layer_terms, parse_toml
+from llmbx.api import ModelShape, Term, UsageError, Value, convert_toml, did_you_mean, read_toml
 
 
 class Model(Value, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ def known() -> dict[str, Model]:
 @functools.cache
 def _table() -> dict[str, Model]:
     path = resources.files(__package__.rpartition(".")[0]) / "data" / "models.toml"
-    tables = parse_toml(path)
+    tables = read_toml(path, dict[str, dict[str, Any]])
     return {name: convert_toml({**table, "name": name}, Model, f"{path}: [{name}]") for name, table in tables.items()}
 
 
@@ -150,7 +150,7 @@ def _same(model: Model, shape: ModelShape) -> bool:
 @functools.lru_cache(maxsize=512)
 def terms(model: Model, tokens: int) -> tuple[Term, ...]:
     """What each kind of layer costs for one sample of `tokens`, with prediction layers counted as further layers."""
-    return layer_terms(shape_of(model, tokens), tokens)
+    return shape_of(model, tokens).layer_terms(tokens)
 
 
 def shape_of(model: Model, tokens: int) -> ModelShape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from llmbx.api import InfraError, RunFile, UsageError, convert, decoder
+from llmbx.api import InfraError, RunFile, UsageError, convert, decode
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 
@@ -25,7 +26,7 @@ _BLOCK = 50_000
 _SAMPLE = 400
 """Number of rows sampled to check whether a table is sorted by a column."""
 
-_decode = decoder(list[int]).decode
+_decode = functools.partial(decode, kind=list[int])
 
 _TABLES = ("META_DATA", "EXPORT_META_DATA", "StringIds", "CUPTI_", "NVTX_", "OSRT_", "TARGET_INFO", "ENUM_")
 """How the names of the tables of an export begin, in every version of nsys."""

@@ -11,11 +11,8 @@ from llmbx.api import (
     Evidence,
     NotPossible,
     Step,
-    all_steps_skipped,
-    finite,
-    last_gradient_not_finite,
-    loss_not_finite,
-    sample_std,
+    Training,
+    summary_of,
 )
 
 from .common import MOST
@@ -51,7 +48,7 @@ def missing(evidence: Evidence) -> Answer:
 
 def not_finite(evidence: Evidence) -> Answer:
     """A loss is NaN or infinite."""
-    return loss_not_finite(evidence.steps)
+    return Training(evidence.steps).loss_not_finite
 
 
 def negative(evidence: Evidence) -> Answer:
@@ -107,7 +104,7 @@ def rising(evidence: Evidence) -> Answer:
     quarter = len(losses) // 4
     begin, end = losses[:quarter], losses[-quarter:]
     before, after = sum(begin) / quarter, sum(end) / quarter
-    spread = max(sample_std(begin) or 0.0, sample_std(end) or 0.0)
+    spread = max(summary_of(begin)["std"] or 0.0, summary_of(end)["std"] or 0.0)
     if after - before <= RISE * abs(before) + 3 * spread / math.sqrt(quarter):
         return None
     return f"the loss rises from {before:.4g} to {after:.4g} (means of the first and the last {quarter} steps)"
@@ -152,14 +149,14 @@ def gradient_last(evidence: Evidence) -> Answer:
     """The last gradient norm is NaN or infinite; no later loss would show it."""
     if _no_gradient(evidence):
         return NO_GRADIENT
-    return last_gradient_not_finite(evidence.steps)
+    return Training(evidence.steps).last_gradient_not_finite
 
 
 def gradient_not_finite(evidence: Evidence) -> Answer:
     """A gradient norm before the last is NaN or infinite."""
     if _no_gradient(evidence):
         return NO_GRADIENT
-    bad = [step.number for step in evidence.steps if not finite(step.grad_norm)]
+    bad = [s.number for s in evidence.steps if s.grad_norm is not None and not math.isfinite(s.grad_norm)]
     if not bad:
         return None
     return f"the gradient norm was not finite in {len(bad)} of {len(evidence.steps)} steps (first: {bad[0]})"
@@ -193,7 +190,7 @@ def all_skipped(evidence: Evidence) -> Answer:
     """The optimizer skipped every step."""
     if _no_skips(evidence):
         return NO_SKIPS
-    return all_steps_skipped(evidence.steps)
+    return Training(evidence.steps).all_steps_skipped
 
 
 def some_skipped(evidence: Evidence) -> Answer:

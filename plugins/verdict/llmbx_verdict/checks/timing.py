@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmbx.api import (
-    CLOCK_TOLERANCE_S,
     Answer,
     Arrival,
     Check,
@@ -28,6 +27,9 @@ FASTER = 1.1
 
 HIDDEN = 0.5
 """Least ratio of the steps' times to the wall clock: the rest is evaluation, checkpoints and waiting for data."""
+
+CLOCK_SET_S = 2.0
+"""A wall clock that was set by less, in seconds, does not matter."""
 
 STEP_SLACK_S = 0.1
 """Seconds per step that a small machine needs to print it."""
@@ -286,7 +288,7 @@ def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
     seen = _punctual(evidence.arrivals)
     stamps = {a.number: (a.at - a.width - late, a.at) for a in seen if a.number in numbers}
     if not evidence.arrivals:
-        if abs(evidence.clock_set_s) > CLOCK_TOLERANCE_S:
+        if abs(evidence.clock_set_s) > CLOCK_SET_S:
             return NotPossible(
                 reason=f"the clock of the machine was set by {evidence.clock_set_s:+.0f} s during the run"
             )

@@ -14,7 +14,6 @@ from llmbx.api import (
     NotPossible,
     RunSpec,
     Step,
-    layer_terms,
 )
 
 from .common import MOST, NO_SPEC
@@ -280,7 +279,7 @@ def parameter_range(model: ModelShape) -> tuple[float, float]:
     """
     if model.is_detailed:
         least = model.replace(mtp_layers=None)
-        low, high = (sum(t.parameters for t in layer_terms(m, m.sequence_length)) for m in (least, model))
+        low, high = (sum(t.parameters for t in m.layer_terms(m.sequence_length)) for m in (least, model))
         return low, high
     attention = 2 * model.hidden_size**2 * (1 + model.query_groups / model.heads)
     sparse = model.layers // (model.moe_layer_every or 1) if model.experts else 0

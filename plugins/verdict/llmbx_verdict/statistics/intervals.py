@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
-from llmbx.api import Value, mean_of, sample_std
+from llmbx.api import Value, mean_of, summary_of
 
 from . import run_variation
 from .student_t import quantile
@@ -95,7 +95,7 @@ def over_steps(values: Sequence[float], level: float = LEVEL) -> Interval | None
 
 def over_repeats(values: Sequence[float], level: float = LEVEL) -> Interval | None:
     """The interval of the mean of independent values by Student's t; None for fewer than two."""
-    middle, spread = mean_of(values), sample_std(values)
+    middle, spread = mean_of(values), summary_of(values)["std"]
     if middle is None or spread is None:
         return None
     count = len(values)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from llmbx.api import Point, Step, Value, deviation_of, listed, mean_of, median_of, sample_std
+from llmbx.api import Point, Step, Value, listed, mean_of, median_of, summary_of
 
 MAX_POINTS = 400
 """Maximum number of points in a chart; longer runs are drawn as segments, each by its mean and range."""
@@ -83,13 +83,20 @@ def detect(steps: Sequence[Step]) -> Anomalies:
     return Anomalies(outliers=odd, drift=None if levels else drift(usual), levels=levels)
 
 
+def deviation(values: Sequence[float]) -> float | None:
+    """The median absolute deviation, scaled (x 1.4826) to the standard deviation of a normal distribution."""
+    middle = median_of(values)
+    spread = None if middle is None else median_of([abs(value - middle) for value in values])
+    return None if spread is None else 1.4826 * spread
+
+
 def outliers(steps: Sequence[Step]) -> tuple[Outlier, ...]:
     """Steps farther from the median than 5 + 20/n scaled median absolute deviations, and than 2 % of the median.
 
     At most two in a hundred series without an outlier have one flagged. Needs six steps.
     """
     times = times_of(steps)
-    middle, spread = median_of(times), deviation_of(times)
+    middle, spread = median_of(times), deviation(times)
     if len(times) < 6 or not middle or spread is None:
         return ()
     limit = max((5 + 20 / len(times)) * spread, NOTABLE_OUTLIER * middle)
@@ -128,7 +135,7 @@ def two_levels(steps: Sequence[Step]) -> Levels | None:
     split = _split(times, least)
     low, high = times[:split], times[split:]
     middle, low_s, high_s = (mean_of(values) or 0.0 for values in (times, low, high))
-    spread = math.sqrt(((sample_std(low) or 0) ** 2 + (sample_std(high) or 0) ** 2) / 2)
+    spread = math.sqrt(((summary_of(low)["std"] or 0) ** 2 + (summary_of(high)["std"] or 0) ** 2) / 2)
     gap = high_s - low_s
     if gap <= NOTABLE_LEVELS * middle or gap <= (4 + 40 / n) * spread or times[split] == times[split - 1]:
         return None

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmbx.model import Step
-from llmbx_verdict.statistics.series import detect, drift_words, level_words, outlier_words, outliers, two_levels
+from llmbx_verdict.statistics.series import (
+    detect,
+    deviation,
+    drift_words,
+    level_words,
+    outlier_words,
+    outliers,
+    two_levels,
+)
 
 from .test_intervals import correlated
 
@@ -101,3 +109,8 @@ def test_the_unit_of_time_does_not_matter(times: list[float], factor: float) -> 
     levels, scaled = two_levels(one), two_levels(two)
     if levels is not None and scaled is not None:
         assert scaled.low_s == pytest.approx(levels.low_s * factor)
+
+
+def test_one_outlier_does_not_widen_the_deviation() -> None:
+    assert deviation([]) is None
+    assert deviation([1.0, 2.0, 3.0, 4.0, 1000.0]) == pytest.approx(1.4826)
