@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from .. import hookimpl as hookimpl
     from ..catalog.environments import load_environment as load_environment
     from ..catalog.environments import needed as needed
-    from ..catalog.environments import pins as pinned_versions
-    from ..catalog.environments import read_environment as read_environment
-    from ..catalog.environments import this_platform as this_platform
     from ..catalog.hardware import GpuType as GpuType
     from ..catalog.workloads import load_workload as load_workload
     from ..catalog.workloads import load_workloads as load_workloads
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
     from ..launchers.base import Launcher as Launcher
     from ..launchers.base import Unreachable as Unreachable
     from ..launchers.exits import Exit as Exit
-    from ..launchers.nodes import read_nodes as read_nodes
     from ..launchers.payload import payload_files as payload_files
     from ..logs.line import Line as Line
     from ..logs.lines import CUT as CUT
@@ -62,7 +58,6 @@ if TYPE_CHECKING:
     from ..measure.training import Training as Training
     from ..measure.window import choose as choose_window
     from ..model import Answer as Answer
-    from ..model import Arrival as Arrival
     from ..model import Axis as Axis
     from ..model import Bounds as Bounds
     from ..model import Capture as Capture
@@ -71,7 +66,6 @@ if TYPE_CHECKING:
     from ..model import Column as Column
     from ..model import ConfigurationProgram as ConfigurationProgram
     from ..model import Convention as Convention
-    from ..model import Echo as Echo
     from ..model import Environment as Environment
     from ..model import Event as Event
     from ..model import Evidence as Evidence
@@ -129,17 +123,13 @@ if TYPE_CHECKING:
     from ..model import Workload as Workload
     from ..model import Wrapping as Wrapping
     from ..model.layers import Term as Term
-    from ..model.packages import normal_name as normal_package_name
-    from ..model.packages import split_file as split_file
-    from ..model.packages import split_pin as split_pin
+    from ..model.packages import Pin as Pin
     from ..model.section import is_number as is_number
-    from ..phrases import either as either_value
     from ..phrases import format_bytes as format_bytes
     from ..phrases import listed as listed
     from ..phrases import plural as plural
     from ..plugins.lazy_hooks import lazy_hooks as lazy_hooks
     from ..resolve.ranks import numbers as rank_numbers
-    from ..resolve.ranks import spell as spell_ranks
     from ..resolve.rules import emulated_bf16 as emulated_bf16
     from ..run_files import RunFile as RunFile
     from ..run_files import RunFolder as RunFolder
@@ -151,7 +141,6 @@ if TYPE_CHECKING:
     from ..secrets import known as known_secrets
     from ..toml_file import NOT_JSON as NOT_JSON
     from ..toml_file import convert as convert_toml
-    from ..toml_file import parse_toml as parse_toml
     from ..toml_file import read_toml as read_toml
 
 PLACES = {
@@ -159,9 +148,6 @@ PLACES = {
     "hookimpl": "",
     "load_environment": "catalog.environments",
     "needed": "catalog.environments",
-    "pinned_versions": "catalog.environments:pins",
-    "read_environment": "catalog.environments",
-    "this_platform": "catalog.environments",
     "GpuType": "catalog.hardware",
     "load_workload": "catalog.workloads",
     "load_workloads": "catalog.workloads",
@@ -180,7 +166,6 @@ PLACES = {
     "Launcher": "launchers.base",
     "Unreachable": "launchers.base",
     "Exit": "launchers.exits",
-    "read_nodes": "launchers.nodes",
     "payload_files": "launchers.payload",
     "Line": "logs.line",
     "CUT": "logs.lines",
@@ -200,7 +185,6 @@ PLACES = {
     "Training": "measure.training",
     "choose_window": "measure.window:choose",
     "Answer": "model",
-    "Arrival": "model",
     "Axis": "model",
     "Bounds": "model",
     "Capture": "model",
@@ -209,7 +193,6 @@ PLACES = {
     "Column": "model",
     "ConfigurationProgram": "model",
     "Convention": "model",
-    "Echo": "model",
     "Environment": "model",
     "Event": "model",
     "Evidence": "model",
@@ -267,17 +250,13 @@ PLACES = {
     "Workload": "model",
     "Wrapping": "model",
     "Term": "model.layers",
-    "normal_package_name": "model.packages:normal_name",
-    "split_file": "model.packages",
-    "split_pin": "model.packages",
+    "Pin": "model.packages",
     "is_number": "model.section",
-    "either_value": "phrases:either",
     "format_bytes": "phrases",
     "listed": "phrases",
     "plural": "phrases",
     "lazy_hooks": "plugins.lazy_hooks",
     "rank_numbers": "resolve.ranks:numbers",
-    "spell_ranks": "resolve.ranks:spell",
     "emulated_bf16": "resolve.rules",
     "RunFile": "run_files",
     "RunFolder": "run_files",
@@ -289,7 +268,6 @@ PLACES = {
     "known_secrets": "secrets:known",
     "NOT_JSON": "toml_file",
     "convert_toml": "toml_file:convert",
-    "parse_toml": "toml_file",
     "read_toml": "toml_file",
 }
 """Name -> its module in llmbx, with its name there if that differs. The imports above are for type checkers."""

@@ -44,7 +44,6 @@ an earlier step installs what a source archive needs (usually setuptools).
 
 from __future__ import annotations
 
-import platform
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -53,7 +52,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UsageError, did_you_mean
 from ..model import Environment, ImageRequest, RunSpec
-from ..model.packages import SUFFIX, normal_name, split_file, split_pin
+from ..model.packages import SUFFIX, Pin
 from ..toml_file import read_toml
 
 if TYPE_CHECKING:
@@ -66,28 +65,18 @@ _PLATFORM = re.compile(r"linux-(?:x86_64|aarch64)")
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[\w,. -]*\])?==([A-Za-z0-9.!+_-]+)")
 
 
-def load_environment(path: Path | Traversable) -> Environment:
+def load_environment(path: Path | Traversable, whole: bool = False) -> Environment:
     """Read the environment lock in the file `path`, for this machine's platform if the lock has it.
 
-    Raises `UsageError` with the file name for unknown keys, requirements that are not exact pins, and references to
-    steps or variants that are not in the lock.
+    With `whole` it has all its platforms. Raises `UsageError` with the file name for unknown keys, requirements that
+    are not exact pins, and references to steps or variants that are not in the lock.
     """
-    return for_platform(read_environment(path), this_platform())
-
-
-def read_environment(path: Path | Traversable) -> Environment:
-    """Read the environment lock in the file `path` with all its platforms. Raises as `load_environment` does."""
     environment = read_toml(path, Environment)
     if problem := _problem(environment):
         raise UsageError(f"{path}: {problem}")
     variants = {key: tuple((build, index or None) for build, index in v) for key, v in environment.variants.items()}
     loaded: Environment = environment.replace(variants=variants)
-    return loaded
-
-
-def this_platform() -> str:
-    """This machine's platform, such as `linux-x86_64`."""
-    return f"{platform.system().lower()}-{platform.machine()}"
+    return loaded if whole else for_platform(loaded, Environment.this_platform())
 
 
 def for_platform(environment: Environment, name: str) -> Environment:
@@ -124,11 +113,6 @@ def needed(spec: RunSpec, package: str) -> ImageRequest:
     )
 
 
-def pins(environment: Environment) -> dict[str, str]:
-    """Version by normalized package name, for every requirement in the lock."""
-    return dict(split_pin(requirement) for step in environment.steps for requirement in step)
-
-
 def unverified(environment: Environment) -> str | None:
     """The name of the environment, or of its base, that installs packages without digests; None if there is none."""
     if any(environment.steps) and not environment.files:
@@ -160,10 +144,10 @@ def _problem(environment: Environment) -> str | None:
     for requirement in environment.needs:
         if requirement not in listed:
             return f"needs: no step installs '{requirement}'{did_you_mean(requirement, listed)}"
-    packages = {split_pin(requirement)[0] for requirement in listed}
+    packages = {Pin.of(requirement)[0] for requirement in listed}
     for name in environment.main:
-        if normal_name(name) not in packages:
-            return f"main: no step installs '{name}'{did_you_mean(normal_name(name), packages)}"
+        if Pin.normal_name(name) not in packages:
+            return f"main: no step installs '{name}'{did_you_mean(Pin.normal_name(name), packages)}"
     for table in ("variant_mb", "variant_packages"):
         for build in getattr(environment, table):
             if build not in built:
@@ -174,14 +158,14 @@ def _problem(environment: Environment) -> str | None:
 
 def _files_problem(files: Mapping[str, str], requirements: Sequence[str]) -> str | None:
     """The first file with a bad digest or of another package, or the first requirement without a file; else None."""
-    covered = {split_file(name) for name in files}
-    required = {split_pin(requirement): requirement for requirement in requirements}
+    covered = {Pin.in_file(name) for name in files}
+    required = {Pin.of(requirement): requirement for requirement in requirements}
     for name, digest in files.items():
         if not SUFFIX.search(name):
             return f"files: '{name}' is neither a wheel nor a source archive (.whl, .tar.gz, .zip)"
         if not _DIGEST.fullmatch(digest):
             return f"files: the digest of '{name}' must be sha256: and 64 hexadecimal digits"
-        if split_file(name) not in required:
+        if Pin.in_file(name) not in required:
             return f"files: no step installs '{name}'"
     missing = next((requirement for pin, requirement in required.items() if pin not in covered), None)
     return (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 from typing import Any
 
 import msgspec
 
 from .base import Value
-from .packages import split_file, split_pin
+from .packages import Pin
 
 
 class Environment(Value, frozen=True):
@@ -61,8 +62,18 @@ class Environment(Value, frozen=True):
 
     def files_of(self, requirement: str) -> dict[str, str]:
         """Return the digest by name of the files that the lock accepts for an exact requirement; empty without any."""
-        pin = split_pin(requirement)
-        return {name: digest for name, digest in self.files.items() if split_file(name) == pin}
+        pin = Pin.of(requirement)
+        return {name: digest for name, digest in self.files.items() if Pin.in_file(name) == pin}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Version by normalized package name, for every requirement in the lock."""
+        return dict(Pin.of(requirement) for step in self.steps for requirement in step)
+
+    @staticmethod
+    def this_platform() -> str:
+        """This machine's platform, such as `linux-x86_64`."""
+        return f"{platform.system().lower()}-{platform.machine()}"
 
     def lock_digest(self) -> str:
         """Return the sha256 (hex) of everything that determines the installed packages; sizes are not included."""

@@ -18,7 +18,8 @@ from ..codec import decode
 from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError
 from ..files import disk_errors
-from ..model import Date, Expected, Finding, Image, Job, Owner, Result, RunSpec, Step, Value
+from ..launchers.nodes import read_nodes
+from ..model import Date, Expected, Finding, Image, Job, Node, Owner, Result, RunSpec, Step, Value
 from ..model.run_folder import log_name
 from ..run_files import FOLDER_MODE, LONGEST_LINE, RunFile, RunFolder
 from ..secrets import recorded, scrub
@@ -138,6 +139,10 @@ class Run(Value, frozen=True):
     def read_steps(self) -> list[Step]:
         """Read the steps of a finalized run, in order; empty if there are none. Raises `LlmbxError` if damaged."""
         return read_steps(self.path)
+
+    def read_nodes(self) -> tuple[Node, ...]:
+        """Read the facts of its nodes, in the order of their ranks; empty if no rank has started."""
+        return read_nodes(self.path)
 
     @property
     def path(self) -> Path:

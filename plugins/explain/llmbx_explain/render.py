@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import Echo, Failure
+from llmbx.api import Failure
 
 from .advice import advice
 from .explanation import Explanation
@@ -52,7 +52,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     for title, echoes in (("followed", found.echoes), ("unrelated, as the training went on", found.unrelated)):
         if echoes:
             yield f"{title}:"
-            yield from _echoes(echoes)
+            yield from _echoes([(echo.rank, echo.text) for echo in echoes])
     hint = advice(found.kind)
     yield f"look at: {hint.look}"
     yield f"do: {hint.do}"
@@ -65,13 +65,16 @@ def _who(found: Failure) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _echoes(echoes: Sequence[Echo]) -> Iterator[str]:
+def _echoes(echoes: Sequence[tuple[int | None, str]]) -> Iterator[str]:
     """One line for each text without its numbers, with the ranks that print it."""
-    counted = Counter(_shape(echo) for echo in echoes)
-    ranks = {shape: sorted({e.rank for e in echoes if e.rank is not None and _shape(e) == shape}) for shape in counted}
-    texts = {_shape(echo): _STAMP.sub("", echo.text) for echo in reversed(echoes)}
-    for shape in [*dict.fromkeys(map(_shape, echoes))][:SHOWN]:
-        yield f"  {counted[shape]} x {_ranks(ranks[shape])}{texts[shape][:MOST_ECHO]}"
+    ranks: dict[str, set[int | None]] = {}
+    for rank, text in echoes:
+        ranks.setdefault(_shape(text), set()).add(rank)
+    counted = Counter(_shape(text) for _, text in echoes)
+    texts = {_shape(text): _STAMP.sub("", text) for _, text in reversed(echoes)}
+    for shape in [*ranks][:SHOWN]:
+        known = sorted(rank for rank in ranks[shape] if rank is not None)
+        yield f"  {counted[shape]} x {_ranks(known)}{texts[shape][:MOST_ECHO]}"
     if len(counted) > SHOWN:
         yield f"  and {len(counted) - SHOWN} more"
 
@@ -84,5 +87,5 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"rank{'s' * (len(ranks) > 1)} {shown}: "
 
 
-def _shape(echo: Echo) -> str:
-    return "".join(c for c in echo.text[:60] if not c.isdigit())
+def _shape(text: str) -> str:
+    return "".join(c for c in text[:60] if not c.isdigit())

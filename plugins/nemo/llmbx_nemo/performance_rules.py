@@ -12,11 +12,10 @@ from typing import Any
 from llmbx.api import (
     Finding,
     RunSpec,
-    either_value,
 )
 
 from .published import is_function, splits
-from .suggestions import multiples_around
+from .suggestions import either, multiples_around
 from .upstream import upstream_values
 
 COUNTED = ("model.account_for_embedding_in_pipeline_split", "model.account_for_loss_in_pipeline_split")
@@ -66,7 +65,7 @@ def _split(spec: RunSpec, row: Mapping[str, Any]) -> Iterator[Finding]:
     kept = stages(row["model.pipeline_model_parallel_size"], row["model.virtual_pipeline_model_parallel_size"])
     if (pp, vp) not in published and stages(pp, vp) != kept:
         problem = f"recipe {spec.recipe} has no split of {row['model.num_layers']} layers into PP {pp} x VP {vp}"
-        fix = either_value(f"--set pp={pipeline} --set vp={virtual}" for pipeline, virtual in published)
+        fix = either(f"--set pp={pipeline} --set vp={virtual}" for pipeline, virtual in published)
         yield Finding(rule="layers", problem=problem, fix=f"use {fix}")
 
 
@@ -77,7 +76,7 @@ def _even_split(spec: RunSpec, layers: int, ends: int) -> Iterator[Finding]:
         right = [number - ends for number in multiples_around(layers + ends, parts) if number > ends]
         counted = f" and {ends} for embedding and loss" if ends else ""
         problem = f"recipe {spec.recipe} splits layers evenly, and {layers}{counted} do not split into {parts} stages"
-        yield Finding(rule="layers", problem=problem, fix=f"use {either_value(right, '--set layers=')}")
+        yield Finding(rule="layers", problem=problem, fix=f"use {either(right, '--set layers=')}")
 
 
 def _graphs(spec: RunSpec, row: Mapping[str, Any]) -> Iterator[Finding]:

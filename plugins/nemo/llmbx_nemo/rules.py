@@ -8,7 +8,6 @@ from __future__ import annotations
 from llmbx.api import (
     Finding,
     RunSpec,
-    either_value,
     emulated_bf16,
 )
 
@@ -16,7 +15,7 @@ from . import performance_rules
 from .performance_rules import stages
 from .published import is_function
 from .settings import settings
-from .suggestions import divisors, multiples_around
+from .suggestions import divisors, either, multiples_around
 
 HUB = "https://huggingface.co/"
 EMULATED_BF16 = "2 to 5"
@@ -99,7 +98,7 @@ def _split(spec: RunSpec) -> list[Finding]:
         for n in divisors(max(1, spec.gpus // (spec.parallelism.tp * spec.parallelism.cp)))
         if n <= layers + 2 and counts_ends(layers, stages(n, vp)) is not None
     ]
-    fix = either_value(vps, "--set vp=") if vps else either_value([n for n in pps if vp == 1 or n > 1], "--set pp=")
+    fix = either(vps, "--set vp=") if vps else either([n for n in pps if vp == 1 or n > 1], "--set pp=")
     return [Finding(rule="layers", problem=problem, fix=f"use {fix}")]
 
 
@@ -111,9 +110,7 @@ def _microbatches(spec: RunSpec) -> list[Finding]:
     unit = spec.micro_batch_size * p.dp * p.pp
     right = multiples_around(spec.global_batch_size, unit)
     problem = f"VP {p.vp} needs a multiple of PP {p.pp} micro-batches per step, got {accumulation}"
-    return [
-        Finding(rule="microbatches", problem=problem, fix=f"use {either_value(right, '--set gbs=')}, or --set vp=1")
-    ]
+    return [Finding(rule="microbatches", problem=problem, fix=f"use {either(right, '--set gbs=')}, or --set vp=1")]
 
 
 def _expert_groups(spec: RunSpec) -> list[Finding]:
@@ -127,7 +124,7 @@ def _expert_groups(spec: RunSpec) -> list[Finding]:
         right = [n for n in divisors(model.experts) if ranks % (n * etp) == 0]
         problem = f"EP {ep} x ETP {etp} = {ep * etp} does not divide the {ranks} GPUs of a pipeline stage"
         fix = (
-            f"use {either_value(right, '--set ep=')}" if right else f"use {either_value(divisors(ranks), '--set etp=')}"
+            f"use {either(right, '--set ep=')}" if right else f"use {either(divisors(ranks), '--set etp=')}"
         )
         findings.append(Finding(rule="expert_groups", problem=problem, fix=fix))
     width = model.moe_ffn_hidden_size or model.ffn_hidden_size
@@ -152,7 +149,7 @@ def _sequence(spec: RunSpec) -> list[Finding]:
         Finding(
             rule="sequence",
             problem=problem,
-            fix=f"use {either_value(right, '--set seq=')}, or a smaller tp or cp",
+            fix=f"use {either(right, '--set seq=')}, or a smaller tp or cp",
         )
     ]
 

@@ -1,6 +1,8 @@
-"""Numbers for the `fix` of a `Finding`."""
+"""Numbers and phrases for the `fix` of a `Finding`."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 def multiples_around(value: int, unit: int) -> list[int]:
@@ -12,3 +14,11 @@ def multiples_around(value: int, unit: int) -> list[int]:
 def divisors(number: int) -> list[int]:
     """The divisors of `number`, ascending."""
     return [count for count in range(1, number + 1) if number % count == 0]
+
+
+def either(options: Iterable[object], prefix: str = "") -> str:
+    """ "2, 4 or 8", each with `prefix`; "nothing" if there are no options."""
+    texts = [f"{prefix}{option}" for option in options]
+    if len(texts) < 2:
+        return texts[0] if texts else "nothing"
+    return f"{', '.join(texts[:-1])} or {texts[-1]}"

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from llmbx.catalog.environments import (
+    Pin,
     for_platform,
     load_environment,
-    pins,
-    read_environment,
-    split_file,
     unverified,
 )
 from llmbx.errors import UsageError
@@ -43,7 +41,7 @@ def test_a_lock_is_read_and_an_empty_index_means_the_configured_ones(tmp_path: P
         ("torch==2.13.0+cpu", None),
         ("torch==2.13.0+cpu", "https://wheels.example/cpu"),
     )
-    assert pins(environment) == {"torch": "2.13.0", "num-py": "2.3.5", "toy": "1.0"}
+    assert environment.versions == {"torch": "2.13.0", "num-py": "2.3.5", "toy": "1.0"}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +88,7 @@ def test_the_files_of_a_requirement_are_found_whatever_their_names_look_like(tmp
     assert environment.files_of("Num_Py[fast]==2.3.5") == {"num_py-2.3.5.tar.gz": DIGEST}
     assert list(environment.files_of("torch==2.13.0+cpu")) == ["torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"]
     assert environment.files_of("torch==2.13.0") == {}
-    assert split_file("antlr4-python3-runtime-4.9.3.tar.gz") == ("antlr4-python3-runtime", "4.9.3")
+    assert Pin.in_file("antlr4-python3-runtime-4.9.3.tar.gz") == ("antlr4-python3-runtime", "4.9.3")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +133,7 @@ linux-aarch64 = []
 
 
 def test_a_platform_adds_its_packages_to_the_first_step(tmp_path: Path) -> None:
-    lock = read_environment(write(tmp_path, LOCK + PLATFORMS))
+    lock = load_environment(write(tmp_path, LOCK + PLATFORMS), whole=True)
     assert lock.platforms == {"linux-x86_64": ("triton==3.7.1",), "linux-aarch64": ()}
     here = for_platform(lock, "linux-x86_64")
     assert here.steps == (("torch==2.13.0", "Num_Py[fast]==2.3.5", "triton==3.7.1"), ("toy==1.0",))
@@ -146,10 +144,10 @@ def test_a_platform_adds_its_packages_to_the_first_step(tmp_path: Path) -> None:
 
 
 def test_naming_platforms_and_needs_does_not_change_what_is_installed(tmp_path: Path) -> None:
-    plain = read_environment(write(tmp_path, LOCK)).lock_digest()
+    plain = load_environment(write(tmp_path, LOCK), whole=True).lock_digest()
     named = LOCK + PLATFORMS.replace('"triton==3.7.1"', "")
-    assert read_environment(write(tmp_path, named)).lock_digest() == plain
-    assert read_environment(write(tmp_path, f'{named}[build_env]\nFORCE = "1"')).lock_digest() != plain
+    assert load_environment(write(tmp_path, named), whole=True).lock_digest() == plain
+    assert load_environment(write(tmp_path, f'{named}[build_env]\nFORCE = "1"'), whole=True).lock_digest() != plain
 
 
 @pytest.mark.parametrize(
@@ -168,5 +166,5 @@ def test_a_platform_or_need_that_cannot_be_is_refused(tmp_path: Path, old: str, 
     text = LOCK + PLATFORMS
     assert old in text
     with pytest.raises(UsageError) as caught:
-        read_environment(write(tmp_path, text.replace(old, new)))
+        load_environment(write(tmp_path, text.replace(old, new)), whole=True)
     assert said in str(caught.value)

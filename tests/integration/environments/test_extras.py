@@ -91,7 +91,7 @@ def test_every_extra_is_resolved_here() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.extras[0]}-{case.python}")
 def test_the_frameworks_are_those_of_the_lock(case: Case, settings: Path) -> None:
-    versions, locked = resolved(case, settings), pins(read_environment(case.lock))
+    versions, locked = resolved(case, settings), load_environment(case.lock, whole=True).versions
     assert {name: versions[name] for name in case.same} == {name: locked[name] for name in case.same}
     if case.lock == NEMO:
         assert {name: versions[name] for name in OTHERWISE} == OTHERWISE
@@ -99,7 +99,7 @@ def test_the_frameworks_are_those_of_the_lock(case: Case, settings: Path) -> Non
 
 def test_the_extra_of_maxtext_has_every_package_of_the_lock(settings: Path, tmp_path: Path) -> None:
     """MaxText states no requirements, so the extra lists them. With the lock's versions it is complete, and fits."""
-    locked = pins(read_environment(MAXTEXT))
+    locked = load_environment(MAXTEXT, whole=True).versions
     constraints = tmp_path / "constraints.txt"
     constraints.write_text("".join(f"{name}=={version}\n" for name, version in locked.items()))
     versions = resolved(CASES[1]._replace(python="3.12"), settings, "--constraints", constraints)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.catalog.environments import read_environment
+from llmbx.catalog.environments import load_environment
 
 from ...patience import PATIENCE_S
 from .test_venv import MINOR, run_in
@@ -54,7 +54,7 @@ def test_a_lock_has_the_digest_of_every_file_and_is_the_same_each_time(
         code, out, err = env_verb(env, "lock", "needed.txt", "beta", *HERE, "-o", lock, cwd=tmp_path)
         assert (code, out) == (0, ""), err
         texts.add(lock.read_text())
-    made = read_environment(lock)
+    made = load_environment(lock, whole=True)
     assert len(texts) == 1
     assert texts.pop().startswith(f"# Made by: llmbx env lock needed.txt beta --python {MINOR} -o toy.toml\n")
     assert made.steps == (("alpha==1.0", "beta==1.0"),) and made.name == "toy"
@@ -81,7 +81,7 @@ def test_the_versions_of_another_lock_are_kept_unless_one_is_given(
     ):
         code, _, err = env_verb(folder_env, "lock", base, *given, *HERE, "--main", "beta", "-o", tmp_path / "new.toml")
         assert code == 0, err
-        made = read_environment(tmp_path / "new.toml")
+        made = load_environment(tmp_path / "new.toml", whole=True)
         assert (made.steps, made.main) == ((steps,), ("beta",))
 
 
@@ -92,7 +92,7 @@ def test_another_index_is_written_into_the_lock(tmp_path: Path, wheels: Path) ->
     lock, request = tmp_path / "toy.toml", ("alpha==1.0+cu128", "beta", *HERE, "--index", more.url, "--cuda", "12")
     code, _, err = env_verb(env, "lock", *request, "-o", lock)
     assert code == 0, err
-    made = read_environment(lock)
+    made = load_environment(lock, whole=True)
     assert made.variants == {"alpha==1.0+cu128": (("alpha==1.0+cu128", None), ("alpha==1.0+cu128", more.url))}
     assert made.cuda == 12 and "beta-1.0-py3-none-any.whl" in made.files
     assert env_verb(env, "check", lock)[0] == 0
@@ -203,7 +203,7 @@ def test_what_has_no_wheel_is_built_after_its_needs_are_found(tmp_path: Path, wh
     lock, build = tmp_path / "toy.toml", ("--build", "llmbxkernels=toolc", "--build-env", "KERNELS_FORCE_BUILD=yes")
     code, _, err = env_verb(env, "lock", "alpha", "llmbxkernels", *HERE, *build, "-o", lock)
     assert code == 0, err
-    made = read_environment(lock)
+    made = load_environment(lock, whole=True)
     assert made.steps[1] == ("llmbxkernels==1.0",) and made.needs == {"llmbxkernels==1.0": ("toolc",)}
     assert made.files[archive.name] == digest(archive) and any(pin.startswith("setuptools==") for pin in made.steps[0])
     assert env_verb(env, "check", lock)[0] == 0
@@ -226,7 +226,7 @@ def test_a_real_package_is_locked_and_installed_and_another_file_is_refused(tmp_
     assert code == 0, err
     code, out, err = env_verb(env, "check", lock)
     assert code == 0 and out.startswith(f"{lock}: ok: 1 packages"), out + err
-    made = read_environment(lock)
+    made = load_environment(lock, whole=True)
     (pin,) = made.steps[0]
     wrong = lock.read_text().replace(next(iter(made.files.values())), f"sha256:{'0' * 64}")
     (tmp_path / "wrong.toml").write_text(wrong)

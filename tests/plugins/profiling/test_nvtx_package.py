@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.api import Launch, Phase, ProfileSpec, RunSpec, read_environment, split_pin
+from llmbx.api import Launch, Phase, Pin, ProfileSpec, RunSpec, load_environment
 from llmbx_profiling.analysis.model import Analysis, Rank
 from llmbx_profiling.collect import collect
 from llmbx_profiling.nsys_wrap import wrap
@@ -23,8 +23,8 @@ RunDir = Callable[..., Path]
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
 def test_a_shipped_environment_has_an_nvtx_whose_ranges_every_nsys_records(path: Path) -> None:
-    lock = read_environment(path)
-    pins = [split_pin(pin) for step in (*lock.steps, *lock.platforms.values()) for pin in step]
+    lock = load_environment(path, whole=True)
+    pins = [Pin.of(pin) for step in (*lock.steps, *lock.platforms.values()) for pin in step]
     versions = [version for name, version in pins if name == "nvtx"]
     assert len(versions) == 1 and is_suitable(versions[0]), versions
     files = lock.files_of(f"nvtx=={versions[0]}")

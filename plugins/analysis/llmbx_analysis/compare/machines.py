@@ -8,7 +8,6 @@ from llmbx.api import (
     Exit,
     Scalar,
     Value,
-    read_nodes,
 )
 
 from ..nodes import host_names, shared_facts
@@ -27,7 +26,7 @@ def machines_of(runs: Sequence[MeasuredRun]) -> Machines:
 
     If a run has no node files, its machine is the host of its job script, which is the first of its nodes.
     """
-    seen = [read_nodes(run.run.path) for run in runs]
+    seen = [run.run.read_nodes() for run in runs]
     scripts = [Exit.read(run.run.path) for run in runs]
     hosts = {name for nodes in seen for name in host_names(nodes)} or {end.host for end in scripts if end is not None}
     return Machines(nodes=tuple(sorted(hosts)), facts=shared_facts(seen[-1]) if seen else {})

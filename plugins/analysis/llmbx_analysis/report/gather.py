@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Value, read_nodes
+from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Value
 from llmbx.api.verbs import Config, Install, Plugins, Run, refresh_result, tags_of
 
 from ..compare import Comparison, compare_runs
@@ -55,7 +55,7 @@ def read(run: Run, plugins: Plugins, window: str | None = None) -> RunData | Non
         return None
     steps = run.read_steps()
     sections = plugins.report_sections(run.record.spec, run.path)
-    return RunData(run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=read_nodes(run.path))
+    return RunData(run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=run.read_nodes())
 
 
 def with_comparisons(

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from llmbx.api import (
     Fact,
     Value,
-    read_nodes,
 )
 from llmbx.api.verbs import format_number
 
@@ -114,7 +113,7 @@ def _listed(texts: Sequence[str]) -> str:
 def _nodes(run: RunData | MeasuredRun) -> tuple[str, ...]:
     """The names of the nodes; for a local run without recorded nodes, that of the host."""
     host = run.record.host.get("hostname") if run.spec.launcher == "local" else None
-    return host_names(read_nodes(run.run.path)) or ((str(host),) if host else ())
+    return host_names(run.run.read_nodes()) or ((str(host),) if host else ())
 
 
 def software(run: RunData | MeasuredRun) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from llmbx.api import (
     Answer,
-    Arrival,
     Check,
     Evidence,
     NotPossible,
@@ -285,7 +284,7 @@ def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
     """The clock is that of the follower; for a run that was not followed it is that of the log."""
     numbers = {step.number for step in steps}
     late = SHARED_DISK_S if evidence.spec is not None and evidence.spec.launcher != "local" else 0.0
-    seen = _punctual(evidence.arrivals)
+    seen = evidence.arrivals[:-1]  # a program may print its last lines when it ends, long after their steps
     stamps = {a.number: (a.at - a.width - late, a.at) for a in seen if a.number in numbers}
     if not evidence.arrivals:
         if abs(evidence.clock_set_s) > CLOCK_SET_S:
@@ -311,11 +310,6 @@ def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
         count=count,
         margin=2 * max(time for time, _ in times),
     )
-
-
-def _punctual(arrivals: Sequence[Arrival]) -> Sequence[Arrival]:
-    """The arrivals without the last one: a program may print its last lines when it ends, long after their steps."""
-    return arrivals[:-1]
 
 
 def _printed(steps: Sequence[Step]) -> dict[int, tuple[float, float]]:

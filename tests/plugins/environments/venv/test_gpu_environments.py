@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.api import ImageRequest, RunSpec, UsageError, read_environment, split_file, split_pin
+from llmbx.api import ImageRequest, Pin, RunSpec, UsageError, load_environment
 from llmbx.config.install import Install
 from llmbx.errors import InfraError
 from llmbx.launchers.local import LocalLauncher
@@ -67,13 +67,13 @@ def test_the_shipped_cuda_environments_are_for_one_version_of_cuda_and_name_the_
     found = sorted(Path(__file__).parents[4].glob("plugins/*/llmbx_*/environments/*-cu1?.toml"))
     assert len(found) == 6
     for path in found:
-        lock = read_environment(path)
+        lock = load_environment(path, whole=True)
         pins = [pin for step in (*lock.steps, *lock.platforms.values()) for pin in step]
-        assert list(cuda.majors(split_pin(pin) for pin in pins)) == [lock.cuda], path.name
+        assert list(cuda.majors(Pin.of(pin) for pin in pins)) == [lock.cuda], path.name
         assert path.stem.endswith(f"-cu{lock.cuda}") and lock.name == path.stem
-        archives = {split_file(name)[0] for name in lock.files if not name.endswith(".whl")}
-        assert archives == {split_pin(pin)[0] for step in lock.steps[1:] for pin in step}
-        compiled = {split_pin(pin)[0] for pin in lock.needs}
+        archives = {Pin.in_file(name)[0] for name in lock.files if not name.endswith(".whl")}
+        assert archives == {Pin.of(pin)[0] for step in lock.steps[1:] for pin in step}
+        compiled = {Pin.of(pin)[0] for pin in lock.needs}
         assert compiled == archives - {"antlr4-python3-runtime"}, "the other one is pure Python"
         forced = {"NVTE_PYTORCH_FORCE_BUILD": "TRUE"} if compiled else {}
         assert forced.items() <= lock.build_env.items(), "the build would download a wheel without a digest"
