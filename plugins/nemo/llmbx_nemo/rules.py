@@ -123,9 +123,7 @@ def _expert_groups(spec: RunSpec) -> list[Finding]:
     if ranks % (ep * etp):
         right = [n for n in divisors(model.experts) if ranks % (n * etp) == 0]
         problem = f"EP {ep} x ETP {etp} = {ep * etp} does not divide the {ranks} GPUs of a pipeline stage"
-        fix = (
-            f"use {either(right, '--set ep=')}" if right else f"use {either(divisors(ranks), '--set etp=')}"
-        )
+        fix = f"use {either(right, '--set ep=')}" if right else f"use {either(divisors(ranks), '--set etp=')}"
         findings.append(Finding(rule="expert_groups", problem=problem, fix=fix))
     width = model.moe_ffn_hidden_size or model.ffn_hidden_size
     if width % etp:
