@@ -26,7 +26,7 @@ COLUMNS = ("name", "version", "distribution", "status", "hooks")
     is_flag=True,
     help="List how long each plugin takes to be imported and to describe itself.",
 )
-@format_option
+@format_option()
 @click.pass_context
 def command(context: click.Context, timing: bool, format_: str) -> None:
     """List the plugins.

@@ -30,8 +30,9 @@ class Line(str):
 
     @classmethod
     def of(cls, text: str) -> list[Self]:
-        """The clean lines of a text, as the parser of a log gets them."""
-        return [cls(line) for line in LineReader().feed(text.encode() + b"\n")]
+        """The clean lines of a log's text, as a parser gets them; an unfinished last line is cut."""
+        reader = LineReader()
+        return [cls(line) for line in (*reader.feed(text.encode()), *reader.close())]
 
     @property
     def rank(self) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from llmbx.api import Event, LineReader, RunSpec, Step
+from llmbx.api import Event, Line, RunSpec, Step
 from llmbx.api.contract import Figures, collect_log, measure_steps
 from llmbx.api.verbs import Plugins, load_plugins
 
@@ -44,8 +44,7 @@ def parse_text(text: str, spec: RunSpec | None = None, plugin: str | None = None
 
 def clean_lines(text: str) -> list[str]:
     """Split a log's text into the lines that a parser gets."""
-    reader = LineReader()
-    return [*reader.feed(text.encode()), *reader.close()]
+    return [*Line.of(text)]
 
 
 def _best_format(text: str, plugins: Plugins) -> str | None:

@@ -42,7 +42,7 @@ def _records(
     """Yield the records that the format's parser reads, each with the line that completed it."""
     parser = format_.parser()
     for line in framework_lines:
-        for text in Line.of(line.text):
+        for text in Line.of(f"{line.text}\n"):
             for record in parser.feed(text):
                 yield line, record
 
