@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ..measure.stats import summary as summary_of
     from ..measure.training import Training as Training
     from ..measure.window import choose as choose_window
+    from ..model import JOB_NAME as JOB_NAME
     from ..model import Answer as Answer
     from ..model import Axis as Axis
     from ..model import Bounds as Bounds
@@ -80,7 +81,6 @@ if TYPE_CHECKING:
     from ..model import HandlingRequest as HandlingRequest
     from ..model import Image as Image
     from ..model import ImageRequest as ImageRequest
-    from ..model import JOB_NAME as JOB_NAME
     from ..model import Job as Job
     from ..model import JobStatus as JobStatus
     from ..model import Launch as Launch
@@ -99,8 +99,8 @@ if TYPE_CHECKING:
     from ..model import Positive as Positive
     from ..model import Prefix as Prefix
     from ..model import Prints as Prints
-    from ..model import ProfileSpec as ProfileSpec
     from ..model import Profiler as Profiler
+    from ..model import ProfileSpec as ProfileSpec
     from ..model import Proposal as Proposal
     from ..model import Recipe as Recipe
     from ..model import Reference as Reference

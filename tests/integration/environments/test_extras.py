@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from llmbx.catalog.environments import pins, read_environment
+from llmbx.catalog.environments import load_environment
 from llmbx_environments.venv.resolution import find_resolver, packages
 
 ROOT = Path(__file__).parents[3]

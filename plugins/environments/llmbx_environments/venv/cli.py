@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from llmbx.api import UsageError
-from llmbx.api.verbs import OutputFormat
+from llmbx.api.verbs import OutputPath
 
 if TYPE_CHECKING:
     from llmbx.api import Environment
@@ -124,7 +124,7 @@ def command() -> None:
     "-o",
     "--output",
     "target",
-    type=OutputFormat(dir_okay=False),
+    type=OutputPath(dir_okay=False),
     metavar="FILE",
     help="File to write. [default: standard output]",
 )
@@ -239,10 +239,10 @@ def _sorted_out(requirements: tuple[str, ...]) -> tuple[list[str], list[str]]:
 
 def _pins(path: Path, replaced: Sequence[str]) -> list[str]:
     """The exact requirements that a lock has for all platforms, without `replaced` packages."""
-    from llmbx.api import read_environment, split_pin
+    from llmbx.api import Pin, load_environment
 
-    pins = [pin for step in read_environment(path).steps for pin in step]
-    return [pin for pin in pins if split_pin(pin)[0] not in replaced]
+    pins = [pin for step in load_environment(path, whole=True).steps for pin in step]
+    return [pin for pin in pins if Pin.of(pin)[0] not in replaced]
 
 
 def _is_file(text: str) -> bool:
@@ -252,11 +252,11 @@ def _is_file(text: str) -> bool:
 
 def _names(requirements: Iterable[str]) -> list[str]:
     """The normalized names of the required packages."""
-    from llmbx.api import normal_package_name
+    from llmbx.api import Pin
 
     specifications = [text for text in requirements if not _is_file(text)]
     names = [re.match(r"[A-Za-z0-9][\w.-]*", text) for text in specifications]
-    return list(dict.fromkeys(normal_package_name(name[0]) for name in names if name))
+    return list(dict.fromkeys(Pin.normal_name(name[0]) for name in names if name))
 
 
 def _platforms(text: str) -> list[str]:
@@ -275,7 +275,7 @@ def _platforms(text: str) -> list[str]:
 
 def _builds(builds: Iterable[str], variables: Iterable[str]) -> Builds:
     """What is built from source. Raises `UsageError` for a variable that is not NAME=VALUE."""
-    from llmbx.api import normal_package_name
+    from llmbx.api import Pin
     from llmbx.api.verbs import parse_pairs
 
     from .lock import Builds
@@ -284,7 +284,7 @@ def _builds(builds: Iterable[str], variables: Iterable[str]) -> Builds:
     for text in builds:
         name, _, listed = text.partition("=")
         parts = [need.strip() for need in listed.split(",")]
-        needs[normal_package_name(name)] = tuple(filter(None, parts))
+        needs[Pin.normal_name(name)] = tuple(filter(None, parts))
     return Builds(needs=needs, env=parse_pairs("--build-env", tuple(variables)))
 
 
@@ -348,13 +348,13 @@ def _comment(target: Path | None) -> str:
 
 def _require_readable(text: str) -> None:
     """Raise `UsageError` if the lock cannot be used: a file's name does not say its package."""
-    from llmbx.api import read_environment
+    from llmbx.api import load_environment
 
     with tempfile.TemporaryDirectory(prefix="llmbx-lock-") as folder:
         path = Path(folder) / "lock.toml"
         path.write_text(text, encoding="utf-8")
         try:
-            read_environment(path)
+            load_environment(path, whole=True)
         except UsageError as error:
             reason = str(error).removeprefix(f"{path}: ")
             raise UsageError(f"the index's files cannot be locked: {reason}") from error

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from llmbx.api import Environment, UsageError, Value, split_pin
+from llmbx.api import Environment, Pin, UsageError, Value
 
 from . import cuda
 from .resolution import Package
@@ -38,7 +38,7 @@ def environment(
         platform: {package.pin for package in packages} for platform, packages in resolved.items()
     }
     common = sorted(set.intersection(*pins.values()))
-    names = {pin: split_pin(pin)[0] for pin in common}
+    names = {pin: Pin.of(pin)[0] for pin in common}
     built = tuple(pin for pin in common if names[pin] in builds.needs)
     for package in sorted(set(builds.needs) - set(names.values())):
         reason = "it must be required, in the same version on all platforms"
@@ -118,7 +118,7 @@ def require_cuda(resolved: Resolved, version: int | None) -> None:
 
 def _cuda(pins: Mapping[str, set[str]]) -> int | None:
     """The version of CUDA that packages are for; None if it is not exactly one."""
-    versions = cuda.majors(split_pin(pin) for listed in pins.values() for pin in listed)
+    versions = cuda.majors(Pin.of(pin) for listed in pins.values() for pin in listed)
     return next(iter(versions)) if len(versions) == 1 else None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from llmbx.api import Environment, InfraError, UsageError, parse_toml, read_environment, split_pin
+from llmbx.api import Environment, InfraError, Pin, UsageError, load_environment, read_toml
 
 from . import verified
 from .resolution import GLIBC, PLATFORMS, Choice, resolve
@@ -18,9 +19,9 @@ def form_problems(path: Path) -> tuple[Environment | None, list[str]]:
 
     Raises `UsageError` if the file cannot be read or is not TOML.
     """
-    parse_toml(path)
+    read_toml(path, dict[str, Any])
     try:
-        environment = read_environment(path)
+        environment = load_environment(path, whole=True)
     except UsageError as error:
         return None, [str(error).removeprefix(f"{path}: ")]
     if not any(environment.steps):
@@ -119,7 +120,7 @@ def _choice(
 ) -> Choice:
     """What uv looks up: each requirement without its own, and source archives without a wheel."""
     archives = [
-        split_pin(pin)[0]
+        Pin.of(pin)[0]
         for pin in group
         if not any(name.endswith(".whl") for name in environment.files_of(pin))
     ]
@@ -140,7 +141,7 @@ def _groups(environment: Environment, platform: str) -> list[tuple[list[str], st
     """
     groups: list[tuple[dict[str, str], str | None]] = []
     for build, index in _builds(environment, platform).items():
-        name = split_pin(build)[0]
+        name = Pin.of(build)[0]
         for group, source in groups:
             if source == index and name not in group:
                 group[name] = build

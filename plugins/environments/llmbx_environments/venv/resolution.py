@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from llmbx.api import InfraError, UsageError, Value, normal_package_name, parse_toml
+from llmbx.api import InfraError, Pin, UsageError, Value, read_toml
 
 from ..programs import run
 from .failures import network_problem, one_line
@@ -86,7 +86,7 @@ def resolve(uv: Uv, choice: Choice, platform: str) -> tuple[Package, ...]:
         done = run([*argv, "--format", "pylock.toml", "--output-file", str(output)], uv.env)
         if done.returncode != 0:
             raise _failure(done.stderr.replace(f"{folder}/", ""), platform)
-        chosen = packages(parse_toml(output))
+        chosen = packages(read_toml(output, dict[str, Any]))
         if not choice.indexes:
             return chosen
         # uv names the index of a package in requirements files only.
@@ -109,7 +109,7 @@ def _package(entry: Mapping[str, Any]) -> Package:
         raise UsageError(f"{entry['name']}: {reason}")
     sizes = [file.get("size") for file in files]
     return Package(
-        name=normal_package_name(entry["name"]),
+        name=Pin.normal_name(entry["name"]),
         version=entry["version"],
         wheels=dict(map(_file, wheels)),
         archives=dict(map(_file, archives)),
@@ -136,7 +136,7 @@ def _with_indexes(
     name = ""
     for line in listing.splitlines():
         if requirement := re.match(r"([A-Za-z0-9][\w.-]*)==", line):
-            name = normal_package_name(requirement[1])
+            name = Pin.normal_name(requirement[1])
         elif origin := re.match(r"\s+# from (\S+)", line):
             origins[name] = further.get(origin[1].rstrip("/"))
     return tuple(package.replace(index=origins.get(package.name)) for package in chosen)

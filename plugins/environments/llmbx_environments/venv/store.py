@@ -17,10 +17,8 @@ from llmbx.api import (
     Environment,
     Image,
     InfraError,
+    Pin,
     Value,
-    normal_package_name,
-    pinned_versions,
-    split_file,
 )
 
 from ..records import read_record, write_record
@@ -128,8 +126,8 @@ def image(environment: Environment, paths: EnvironmentPaths, marker: Marker | No
     )
     if marker is None:
         return planned
-    main = [normal_package_name(name) for name in environment.main]
-    names = main or list(pinned_versions(environment))
+    main = [Pin.normal_name(name) for name in environment.main]
+    names = main or list(environment.versions)
     versions = {name: marker.packages[name] for name in names if name in marker.packages}
     return planned.replace(digest=marker.digest, versions={"python": marker.python, **versions})
 
@@ -139,7 +137,7 @@ def installed_packages(site: Path) -> dict[str, str]:
     import importlib.metadata
 
     packages = importlib.metadata.distributions(path=[str(site)])
-    return dict(sorted((normal_package_name(p.metadata["Name"]), p.version) for p in packages))
+    return dict(sorted((Pin.normal_name(p.metadata["Name"]), p.version) for p in packages))
 
 
 def accepted_files(environment: Environment) -> dict[str, str]:
@@ -152,7 +150,7 @@ def packages_digest(packages: dict[str, str], files: Mapping[str, str]) -> str:
     """sha256 of the sorted lines `name==version`, each with the digests of its `files`."""
     digests: dict[tuple[str, str], set[str]] = {}
     for file, digest in files.items():
-        digests.setdefault(split_file(file), set()).add(digest)
+        digests.setdefault(Pin.in_file(file), set()).add(digest)
     hashed = hashlib.sha256()
     for name, version in sorted(packages.items()):
         line = [f"{name}=={version}", *sorted(digests.get((name, version), ()))]

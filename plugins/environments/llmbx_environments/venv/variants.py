@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from llmbx.api import Environment, InfraError, Value, split_pin
+from llmbx.api import Environment, InfraError, Pin, Value
 
 from . import cuda, verified
 from .failures import source_problem
@@ -59,7 +59,7 @@ class Chooser:
         minor = self.request.interpreter.minor
         if files and not verified.has_file(self.environment, pin, minor):
             return None, f"its lock has no file of {pin} for Python {minor}"
-        name, requirement = split_pin(pin)[0], verified.exact(pin) if files else pin
+        name, requirement = Pin.of(pin)[0], verified.exact(pin) if files else pin
         # What is installed already would not be listed.
         empty = str(self.request.temporary / "empty")
         arguments = [requirement, "--no-deps", "--dry-run", "--target", empty]
@@ -93,7 +93,7 @@ def _is_for_cuda(environment: Environment, pin: str) -> bool:
     if environment.cuda is not None:
         return False
     pins = (pin, *environment.variant_packages.get(pin, ()))
-    return bool(cuda.majors(map(split_pin, pins)))
+    return bool(cuda.majors(map(Pin.of, pins)))
 
 
 def _absence(pin: str, index: str | None, lines: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, UsageError, split_file, split_pin, this_platform
+from llmbx.api import Environment, InfraError, Pin, UsageError
 
 from ..archives import package_problem
 
@@ -60,8 +60,8 @@ def builds_of(environment: Environment, requirement: str) -> list[str]:
 
 def require_files(environment: Environment, label: str, minor: str) -> None:
     """Raise `InfraError` if the lock has no files for this platform and Python `minor`."""
-    if environment.platforms and this_platform() not in environment.platforms:
-        platforms = f"{', '.join(environment.platforms)}, not for {this_platform()}"
+    if environment.platforms and Environment.this_platform() not in environment.platforms:
+        platforms = f"{', '.join(environment.platforms)}, not for {Environment.this_platform()}"
         raise InfraError(f"environment {label}: its lock is for {platforms}")
     if not environment.files:
         return
@@ -78,10 +78,10 @@ def check_wheels(environment: Environment, folder: Path) -> None:
     """Raise `UsageError` for a hostile file of the environment in `folder`, without digests."""
     if environment.files or not folder.is_dir():
         return
-    names = {split_pin(pin)[0] for step in environment.steps for pin in step}
+    names = {Pin.of(pin)[0] for step in environment.steps for pin in step}
     for path in sorted(folder.iterdir()):
         is_package = path.is_file() and path.name.endswith((".whl", ".tar.gz", ".zip"))
-        if not is_package or split_file(path.name)[0] not in names:
+        if not is_package or Pin.in_file(path.name)[0] not in names:
             continue
         if reason := package_problem(path):
             advice = "remove it, or replace it with the original"

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, Progress, follow_process, split_pin
+from llmbx.api import Environment, InfraError, Pin, Progress, follow_process
 
 from ..programs import output_of
 from . import store, verified
@@ -104,7 +104,7 @@ def _groups(environment: Environment, packages: dict[str, str]) -> Iterator[Grou
     An extra index is used only for the packages that need it, and only if the default index does
     not have them.
     """
-    variants = {split_pin(pin)[0]: builds for pin, builds in environment.variants.items()}
+    variants = {Pin.of(pin)[0]: builds for pin, builds in environment.variants.items()}
     verified_pins, other_pins = [], []
     for name, version in packages.items():
         pin = f"{name}=={version}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.api import Environment, InfraError, UsageError, read_environment
+from llmbx.api import Environment, InfraError, UsageError, load_environment
 from llmbx_environments.venv import cuda, lock_check, needs
 from llmbx_environments.venv.lock import Builds, differences, environment, require_cuda, text
 from llmbx_environments.venv.resolution import Package, packages

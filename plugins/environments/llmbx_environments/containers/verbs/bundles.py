@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from llmbx.api import UsageError, format_bytes
-from llmbx.api.verbs import OutputFormat, load_workspace
+from llmbx.api.verbs import OutputPath, load_workspace
 
 from .common import environment_builder, report, with_settings
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("export")
-@click.argument("bundle", type=OutputFormat(dir_okay=False))
+@click.argument("bundle", type=OutputPath(dir_okay=False))
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
 @click.option(
     "--environment",

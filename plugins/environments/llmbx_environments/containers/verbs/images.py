@@ -20,7 +20,7 @@ COLUMNS = ("name", "reference", "kind", "size", "digest", "imported", "state")
 
 
 @click.command("list")
-@format_option
+@format_option()
 def list_(format_: str) -> None:
     """List the images of this install and their state."""
     from ..images.inventory import entries, with_origin
@@ -35,7 +35,7 @@ def list_(format_: str) -> None:
 @click.option(
     "--offline", is_flag=True, help="Do not check in the registries whether tags were re-pushed."
 )
-@format_option
+@format_option()
 def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
     """Verify images: completeness, checksum, and whether their tag was re-pushed.
 

@@ -17,7 +17,7 @@ from .common import report, with_settings
 
 if TYPE_CHECKING:
     from llmbx.api import ImageRequest
-    from llmbx.api.verbs import Profile, Request, Workspace
+    from llmbx.api.verbs import Request, Workspace
 
 
 @click.command("prepare", cls=RunCommand)
@@ -78,7 +78,7 @@ def prepare(
 def _image_request(request: Request, workspace: Workspace) -> tuple[ImageRequest, str]:
     """What to prepare, with the runtime's name: a workload, an image reference or a file."""
     from llmbx.api import ImageRequest
-    from llmbx.api.verbs import RunContext
+    from llmbx.api.verbs import Runner
 
     from ..naming import is_file
 
@@ -91,7 +91,7 @@ def _image_request(request: Request, workspace: Workspace) -> tuple[ImageRequest
         plugin = workspace.plugins.runtime(runtime)
         return with_settings(image_request, plugin, workspace, request), runtime
     spec = workspace.resolve(request)
-    spec, context = RunContext.enter(spec, workspace.plugins, workspace.install)
+    spec, context = Runner.enter(spec, workspace.plugins, workspace.install)
     return context.wanted_image(spec), spec.runtime
 
 
@@ -104,7 +104,7 @@ def _container_tool(request: Request, workspace: Workspace, image: str) -> str:
 
     if request.runtime and request.runtime != "auto":
         return request.runtime
-    profile = _profile(request, workspace)
+    profile = workspace.profile(request)
     if profile and profile.cluster.runtime in tools_for(image):
         return profile.cluster.runtime
     reasons = []
@@ -115,12 +115,6 @@ def _container_tool(request: Request, workspace: Workspace, image: str) -> str:
         reasons.append(f"{runtime}: {reason}")
     advice = "install one, or choose one with --runtime"
     raise InfraError(f"no container tool is available ({'; '.join(reasons)}): {advice}")
-
-
-def _profile(request: Request, workspace: Workspace) -> Profile | None:
-    from llmbx.api.verbs import choose_profile
-
-    return choose_profile(workspace.config, workspace.cluster_files, request.cluster)
 
 
 def _prepare_on_node(
@@ -136,7 +130,7 @@ def _prepare_on_node(
     """
     from ..images.on_node import import_command
 
-    profile = _profile(request, workspace)
+    profile = workspace.profile(request)
     launcher = request.launcher or (profile.cluster.launcher if profile else None)
     if not launcher:
         return None
