@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from ..errors import UsageError, did_you_mean
 from ..model import Finding, ImageRequest, RunSpec, Value
-from ..model.settings import Field, Settings, fields
+from ..model.settings import Field, Settings, fields, hints
 from ..toml_file import convert
 from .profiles import Profile
 from .request import FALSE, TRUE
@@ -82,7 +82,7 @@ def _check_options(layer: Layer, kind: type[Settings]) -> None:
     """Raise `UsageError` that names the option if a value is not within the limits of its field."""
     if layer.source != "options":
         return
-    types = typing.get_type_hints(kind, include_extras=True)
+    types = hints(kind)
     for name, value in layer.values.items():
         if name in types and not isinstance(value, dict):
             convert(value, types[name], f"{layer.origins[name]} {value}")

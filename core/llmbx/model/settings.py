@@ -58,10 +58,16 @@ class Field(Value, frozen=True):
     """Whether the value may be None."""
 
 
-def fields(kind: type[Value]) -> list[Field]:
+@functools.cache
+def fields(kind: type[Value]) -> tuple[Field, ...]:
     """The fields of a class of settings. Raises `TypeError` for one without an `Option` or of an unsupported type."""
-    return [_field(kind, name, hint) for name, hint in typing.get_type_hints(kind, include_extras=True).items()
-            if name in kind.__struct_fields__]  # fmt: skip
+    return tuple(_field(kind, name, hint) for name, hint in hints(kind).items() if name in kind.__struct_fields__)
+
+
+@functools.cache
+def hints(kind: type[Value]) -> Mapping[str, Any]:
+    """The annotations of a class of settings, with their limits; evaluating them takes long."""
+    return typing.get_type_hints(kind, include_extras=True)
 
 
 @functools.cache

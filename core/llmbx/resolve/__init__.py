@@ -6,7 +6,7 @@ Every value records its origin. The facts come from the modules below (catalog, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
 from ..catalog import hardware, workloads
 from ..config.profiles import Config, Profile, choose_profile
@@ -14,7 +14,7 @@ from ..config.request import Request
 from ..config.settings import SHAPE, of_profile, read_settings
 from ..errors import UsageError
 from ..model import RANK_VARIABLES, CheckpointSpec, Handling, Recipe, Row, RunSpec, Scalar, Settings, Size, Workload
-from ..model.settings import fields
+from ..model.settings import fields, hints
 from ..plugins.manager import Plugins
 from ..secrets import refuse, secret_names
 from ..toml_file import convert
@@ -152,7 +152,7 @@ def _settings(
         for key, value in values.items():
             merged[key] = layers.note(f"settings.{key}", value, origin)
     if kind is not None:
-        types = get_type_hints(kind, include_extras=True)
+        types = hints(kind)
         for key in merged.keys() & {*kind.__struct_fields__}:
             convert(merged[key], types[key], f"{layers.origins[f'settings.{key}']} {key}={merged[key]}")
     return merged
