@@ -8,6 +8,7 @@ only the differences of the pairs.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from statistics import fmean
@@ -74,6 +75,11 @@ def over_steps(values: Sequence[float], level: float = LEVEL) -> Interval | None
     Its coverage at `level` 0.95 is 93 to 97 of 100 for ten steps and more, and a correlation of neighbors from 0 to 0.7
     (to 0.9 from fifty steps on). With fewer than four steps the correlation cannot be estimated and is assumed to be 0.
     """
+    return _over_steps(tuple(values), level)
+
+
+@functools.lru_cache(maxsize=64)  # reports and comparisons show the same interval in several places
+def _over_steps(values: tuple[float, ...], level: float) -> Interval | None:
     from . import autoregression
 
     plain, mixture = over_repeats(values, level), autoregression.mean(values)
