@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from llmbx.model import RunSpec
 
-pytest_plugins = ["llmbx.testing", "tests.golden", "tests.groups", "tests.proven"]
+pytest_plugins = ["llmbx.testing", "tests.collection", "tests.golden", "tests.groups", "tests.proven"]
 
 # The toy's tests are a third party's: tests/thorough/test_third_party_suite.py runs them as such.
 collect_ignore = ["fixtures"]
