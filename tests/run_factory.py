@@ -15,13 +15,26 @@ from llmbx import hookimpl, hookspecs
 from llmbx.config.install import Install
 from llmbx.logs.parser import LogFormat, LogParser
 from llmbx.measure.figures import measure
-from llmbx.model import Figure, Image, JobStatus, Measure, Peak, ProfileSpec, Reference, RunSpec, Step, Workload
+from llmbx.model import (
+    Figure,
+    Image,
+    JobStatus,
+    Measure,
+    ModelShape,
+    Peak,
+    ProfileSpec,
+    Reference,
+    RunSpec,
+    Step,
+    Workload,
+)
 from llmbx.model.flops import Flops
 from llmbx.model.workload import Recipe, Row, Size
 from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import Record, Run, current_user, write_record, write_result, write_steps
 from llmbx.record.short_ids import derived
 from llmbx.run.result import build_result
+from llmbx.testing import sample_spec
 
 PEAK = Peak(tflops=989.0, name="H100 dense BF16", source="test")
 FLOPS = Flops(full=8e13, causal=6e13, formula="toy, version 1")
@@ -35,9 +48,14 @@ def install(tmp_path: Path) -> Install:
 
 
 @pytest.fixture
-def spec(make_spec: Callable[..., RunSpec]) -> RunSpec:
+def spec() -> RunSpec:
     """A run on 8 H100 GPUs that has a published row."""
-    return make_spec(size="1b", gpus=8, gpus_per_node=8, global_batch_size=64, peak=PEAK, steps=50, window="11-44")
+    return example_spec()
+
+
+def example_spec() -> RunSpec:
+    """The specification of the stored runs."""
+    return sample_spec(size="1b", gpus=8, gpus_per_node=8, global_batch_size=64, peak=PEAK, steps=50, window="11-44")
 
 
 def noise(seed: int, mean: float, count: int = 50, spread: float = 0.004) -> list[float]:
@@ -104,11 +122,14 @@ class Toy:
 
     references: tuple[Reference, ...] = ()
 
+    def __init__(self, model: ModelShape) -> None:
+        self.model = model
+
     @hookimpl
     def register_workloads(self) -> list[Workload]:
         rows = (Row(size="1b", dtypes=("bf16",), gpu_types=("h100",), gpus=("8",), gbs=64),)
         recipe = Recipe(name="plain", title="The recipe", released="1.0", source="test", driver="python", rows=rows)
-        sizes = {"1b": Size(model=SHAPE[0])}
+        sizes = {"1b": Size(model=self.model)}
         return [
             Workload(name="line", title="Line", folder="fit_line", sizes=sizes, recipes=(recipe,),
                      references=self.references)
@@ -127,17 +148,18 @@ class Toy:
         return [LogFormat("silent", "Silent", lambda text: 0, Silent)]
 
 
-SHAPE: list[Any] = []
-
-
 @pytest.fixture
 def toy(spec: RunSpec) -> Toy:
-    SHAPE[:] = [spec.model]
-    return Toy()
+    return Toy(spec.model)
 
 
 @pytest.fixture
 def plugins(toy: Toy) -> Plugins:
+    return plugins_with(toy)
+
+
+def plugins_with(toy: Toy) -> Plugins:
+    """The plugin of the stored runs, and the judge of llmbx."""
     registry = pluggy.PluginManager("llmbx")
     registry.add_hookspecs(hookspecs)
     registry.register(toy, name="toy")

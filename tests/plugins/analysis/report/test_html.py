@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from llmbx.config.install import Install
 from llmbx.model import Chart, Column, Fact, Section, Table
 from llmbx_analysis.report.build import Report
 from llmbx_analysis.report.html import MOST_ROWS, MOST_WARNINGS, PIECE, render
 
-from ....run_factory import RunFactory, noise
+from ....run_factory import RunFactory, Toy, example_spec, noise, plugins_with
 from .conftest import Reporter
 from .test_charts import AWKWARD, CHART
 
@@ -58,23 +59,32 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def page(report: Report) -> Page:
-    return Page(render(report))
-
-
-@pytest.fixture
-def full(run_factory: RunFactory, reporter: Reporter) -> Report:
-    """Three scales with repeats and a failed run, with special characters in all texts."""
-    runs = [run_factory.put(noise(k, 1.0 / k), gpus=8 * k, tags=(AWKWARD,)) for k in (1, 2, 4)]
-    runs += [run_factory.put(noise(5, 1.01), env={"X": AWKWARD})]
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Three scales with repeats and a failed run, with special characters in all texts; tests only read it."""
+    folder = tmp_path_factory.mktemp("full")
+    factory = RunFactory(Install(root=str(folder / "install"), origin="test"), example_spec())
+    runs = [factory.put(noise(k, 1.0 / k), gpus=8 * k, tags=(AWKWARD,)) for k in (1, 2, 4)]
+    runs += [factory.put(noise(5, 1.01), env={"X": AWKWARD})]
     runs += [
-        run_factory.put(noise(6, 1.0, count=9), gpus=8, valid=False, result={"cause": AWKWARD, "warnings": (AWKWARD,)})
+        factory.put(noise(6, 1.0, count=9), gpus=8, valid=False, result={"cause": AWKWARD, "warnings": (AWKWARD,)})
     ]
-    return reporter.report(*runs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        return Reporter(factory.install, plugins_with(Toy(factory.spec.model))).report(*runs)
 
 
-def test_ids_are_unique_and_references_have_targets(full: Report) -> None:
-    found = page(full)
+@pytest.fixture(scope="module")
+def text(full: Report) -> str:
+    return render(full)
+
+
+@pytest.fixture(scope="module")
+def found(text: str) -> Page:
+    return Page(text)
+
+
+def test_ids_are_unique_and_references_have_targets(found: Page) -> None:
     ids = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     for _, attributes in found.elements:
@@ -85,9 +95,7 @@ def test_ids_are_unique_and_references_have_targets(full: Report) -> None:
         assert not href or (href.startswith("#") and href[1:] in ids)
 
 
-def test_nothing_is_loaded_and_only_its_own_script_may_run(full: Report) -> None:
-    text = render(full)
-    found = Page(text)
+def test_nothing_is_loaded_and_only_its_own_script_may_run(text: str, found: Page) -> None:
     for tag, attributes in found.elements:
         assert tag not in ("link", "img", "iframe", "object", "embed", "base"), tag
         assert "src" not in attributes and "srcset" not in attributes
@@ -101,10 +109,9 @@ def test_nothing_is_loaded_and_only_its_own_script_may_run(full: Report) -> None
     assert urls <= {"http://www.w3.org"}
 
 
-def test_all_texts_are_escaped(full: Report) -> None:
-    text = render(full)
+def test_all_texts_are_escaped(text: str, found: Page) -> None:
     assert text.count("<script") == 1
-    assert AWKWARD in "".join(page(full).words)
+    assert AWKWARD in "".join(found.words)
     hostile = Section(name="s", title=AWKWARD, text=(AWKWARD,), warnings=(AWKWARD,), charts=(CHART,),
                       facts=(Fact(name=AWKWARD, value=AWKWARD, formula=AWKWARD, note=AWKWARD),))  # fmt: skip
     assert render(Report(title=AWKWARD, verdicts=(), sections=(hostile,), results=())).count("<script") == 1
@@ -130,16 +137,15 @@ def attacked(value: Any, hint: Any = str) -> Any:
     return value
 
 
-def test_no_text_of_any_field_becomes_markup(full: Report) -> None:
-    before, after = page(full), page(attacked(full))
-    assert after.scripts == before.scripts and "alert(1)" in "".join(after.words)
+def test_no_text_of_any_field_becomes_markup(full: Report, found: Page) -> None:
+    after = Page(render(attacked(full)))
+    assert after.scripts == found.scripts and "alert(1)" in "".join(after.words)
     assert not [a for tag, a in after.elements if tag in ("img", "svg") and ("onload" in a or "src" in a)]
     assert not [a for _, a in after.elements if any(name.startswith("on") for name in a)]
     assert not [a for _, a in after.elements if (a.get("href") or "").startswith("javascript")]
 
 
-def test_the_verdict_is_first_and_has_the_cause(full: Report) -> None:
-    text = render(full)
+def test_the_verdict_is_first_and_has_the_cause(text: str) -> None:
     assert text.index('id="verdict"') < text.index("<nav") < text.index('id="configurations"')
     assert re.search(r'<div class="verdict bad">', text)
 
@@ -148,7 +154,7 @@ def test_the_formula_of_every_figure_is_accessible_by_pointer_and_keyboard(
     run_factory: RunFactory, reporter: Reporter
 ) -> None:
     report = reporter.report(run_factory.put(noise(1, 1.0)))
-    found = page(report)
+    found = Page(render(report))
     assert report.overview is not None
     facts = [*report.overview.facts, *(fact for section in report.sections for fact in section.facts)]
     cards = [a for a in found.all("div") if "figure" in (a.get("class") or "").split()]
@@ -158,9 +164,8 @@ def test_the_formula_of_every_figure_is_accessible_by_pointer_and_keyboard(
     assert {card["aria-describedby"] for card in cards} <= {tip["id"] for tip in tips}
 
 
-def test_every_chart_has_a_table_with_all_its_values(full: Report) -> None:
+def test_every_chart_has_a_table_with_all_its_values(full: Report, text: str) -> None:
     charts: list[tuple[str, Chart]] = [(s.name, c) for s in full.sections for c in s.charts]
-    text = render(full)
     assert len(charts) > 8
     for section, chart in charts:
         body = text.split(f'id="{section}-{chart.name}-table"')[1].split("</table>")[0]
@@ -168,14 +173,13 @@ def test_every_chart_has_a_table_with_all_its_values(full: Report) -> None:
     assert text.count('class="canvas" tabindex="0" role="group"') == len(charts)
 
 
-def test_heading_levels_are_consecutive(full: Report) -> None:
-    levels = [int(tag[1]) for tag, _ in page(full).elements if re.fullmatch(r"h\d", tag)]
+def test_heading_levels_are_consecutive(found: Page) -> None:
+    levels = [int(tag[1]) for tag, _ in found.elements if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(b <= a + 1 for a, b in pairwise(levels))
 
 
-def test_every_number_has_a_unit(full: Report) -> None:
-    text = render(full)
+def test_every_number_has_a_unit(text: str) -> None:
     for table in re.findall(r"<table.*?</table>", text, flags=re.S):
         heads = re.findall(r"<th scope=\"col\".*?</th>", table, flags=re.S)
         for row in re.findall(r"<tr>\s*<th scope=\"row\".*?</tr>", table, flags=re.S):
@@ -192,9 +196,9 @@ def test_a_very_long_table_is_truncated_with_a_note() -> None:
     assert "The first 2,000 of 2,005 rows" in text
 
 
-def test_every_chart_is_drawn_for_wide_and_for_narrow_screens(full: Report) -> None:
+def test_every_chart_is_drawn_for_wide_and_for_narrow_screens(full: Report, found: Page) -> None:
     count = sum(len(section.charts) for section in full.sections)
-    drawings = [a for a in page(full).all("svg") if "drawing" in (a.get("class") or "")]
+    drawings = [a for a in found.all("svg") if "drawing" in (a.get("class") or "")]
     assert [a["class"] for a in drawings] == ["drawing wide", "drawing narrow"] * count
     widths = [float((a["viewbox"] or "").split()[2]) for a in drawings]
     assert all(wide > 700 and 200 < narrow < 320 for wide, narrow in zip(widths[::2], widths[1::2], strict=True))
@@ -216,8 +220,7 @@ def test_long_words_in_tables_can_wrap_and_are_complete() -> None:
     assert cells[3:] == ["short", "two words"]
 
 
-def test_every_table_can_scroll_by_itself_and_has_a_name(full: Report) -> None:
-    found = page(full)
+def test_every_table_can_scroll_by_itself_and_has_a_name(found: Page) -> None:
     boxes = [a for a in found.all("div") if a.get("class") == "scroll"]
     assert len(boxes) == len(found.all("table"))
     assert all(box["tabindex"] == "0" and box["role"] == "region" and box["aria-label"] for box in boxes)
