@@ -67,6 +67,7 @@ def is_wrapper(implementation: pluggy.HookImpl) -> bool:
     return implementation.wrapper or implementation.hookwrapper
 
 
+@functools.lru_cache(maxsize=1024)  # a search calls the same hook thousands of times
 def _guarded(implementation: pluggy.HookImpl, hook: str) -> pluggy.HookImpl:
     """The implementation, whose faults, hangs and invalid answers are those of its plugin."""
     guard = _wrapper if is_wrapper(implementation) else _plain

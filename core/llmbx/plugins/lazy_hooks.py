@@ -43,9 +43,15 @@ def _implementation(hook: str, package: str, place: str) -> Hook:
         function = getattr(importlib.import_module(f"{package}.{module}"), name)
         if hook == "register_settings":
             return function
-        bound = inspect.signature(specification).bind(*arguments, **named).arguments
-        accepted = inspect.signature(function).parameters
-        return function(**{name: value for name, value in bound.items() if name in accepted})
+        given = {**dict(zip(_parameters(specification), arguments, strict=False)), **named}
+        accepted = _parameters(function)
+        return function(**{name: value for name, value in given.items() if name in accepted})
 
     marked: Hook = hookimpl(implementation)
     return marked
+
+
+@functools.cache
+def _parameters(function: Hook) -> tuple[str, ...]:
+    """The names of its parameters, in their order."""
+    return tuple(inspect.signature(function).parameters)
