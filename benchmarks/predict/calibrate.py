@@ -23,7 +23,7 @@ from folds import FOLDS, factor, groups, left_out_errors
 from llmbx_prediction.atlas import table
 from llmbx_prediction.cost.roofline import NAMES
 from llmbx_prediction.regression.features import features
-from llmbx_prediction.regression.kernel import COMPONENTS, NOISE
+from llmbx_prediction.regression.kernel import COMPONENTS, NOISE, Pairs
 from llmbx_prediction.regression.posterior import Posterior
 from llmbx_prediction.regression.shipped import KINDS, KNOWN, OWN_LAYOUT, Calibration, calibration, usable
 
@@ -65,7 +65,8 @@ def search(used: list, folds: dict, scales: dict[str, float], rounds: int) -> di
     weights = np.array([1.0 if "performance summary" in row.source else ELSEWHERE for row, *_ in used])
     random, steps = np.random.default_rng(0), dict.fromkeys(scales, 0.8)
     known = features(cases, COEFFICIENTS)
-    matrices = {name: component(known, known) for name, component in COMPONENTS.items()}
+    pairs = Pairs(known, known)
+    matrices = {name: component(pairs) for name, component in COMPONENTS.items()}
 
     def value(found: dict[str, float]) -> float:
         base = np.zeros((len(cases), len(cases)))

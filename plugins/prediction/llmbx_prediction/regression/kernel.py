@@ -7,9 +7,11 @@ coefficients of the roofline: configurations share their error as far as they sp
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .features import Array, Features
 
@@ -19,37 +21,72 @@ CELL_SCALE = 0.7
 YEARS = {"stack over time": 1.5, "model over time": 0.7, "family over time": 0.7, "cell over time": 1.0}
 """Years between releases over which what they share fades."""
 
-Component = Callable[[Features, Features], Array]
+
+class Pairs:
+    """All pairs of configurations of two sets. What several components need is computed once."""
+
+    def __init__(self, a: Features, b: Features) -> None:
+        self.a, self.b = a, b
+        self._agree: dict[str, NDArray[np.bool_]] = {}
+        self._squares: dict[str, Array] = {}
+
+    def common(self, *names: str) -> Array:
+        """1 where all of these names agree, else 0."""
+        agreement = np.ones((len(self.a.when), len(self.b.when)))
+        for name in names:
+            if name not in self._agree:
+                self._agree[name] = _agree(self.a.names[name], self.b.names[name])
+            agreement *= self._agree[name]
+        return agreement
+
+    @functools.cached_property
+    def terms(self) -> Array:
+        """How far both spend their time in the same terms."""
+        return np.asarray(self.a.shares @ self.b.shares.T)
+
+    @functools.cached_property
+    def years(self) -> Array:
+        """The years between their dates."""
+        return np.asarray(np.abs(self.a.when[:, None] - self.b.when[None, :]))
+
+    def layout(self, scale: float) -> Array:
+        """exp(-d²/2 scale²) of the distances of their layouts."""
+        return self._smooth("layout", self.a.layout, self.b.layout, scale)
+
+    def shape(self, scale: float) -> Array:
+        """The same of the shapes of their models."""
+        return self._smooth("shape", self.a.shape, self.b.shape, scale)
+
+    def _smooth(self, name: str, a: Array, b: Array, scale: float) -> Array:
+        if name not in self._squares:
+            squared = (a**2).sum(1)[:, None] + (b**2).sum(1)[None, :] - 2 * a @ b.T
+            self._squares[name] = np.maximum(squared, 0.0)
+        return np.asarray(np.exp(-self._squares[name] / (2 * scale**2)))
 
 
-def common(a: Features, b: Features, *names: str) -> Array:
-    """1 where all of these names agree, else 0."""
-    agreement = np.ones((len(a.when), len(b.when)))
-    for name in names:
-        agreement *= a.names[name][:, None] == b.names[name][None, :]
-    return agreement
+def _agree(a: NDArray[np.str_], b: NDArray[np.str_]) -> NDArray[np.bool_]:
+    """Where names are the same; their numbers are quicker to compare."""
+    _, numbers = np.unique(np.concatenate([a, b]), return_inverse=True)
+    return np.asarray(numbers[: len(a), None] == numbers[None, len(a) :])
+
+
+Component = Callable[[Pairs], Array]
 
 
 def _terms(*names: str) -> Component:
-    return lambda a, b: (a.shares @ b.shares.T) * common(a, b, *names)
+    return lambda pairs: pairs.terms * pairs.common(*names)
 
 
 def _same(*names: str) -> Component:
-    return lambda a, b: common(a, b, *names)
+    return lambda pairs: pairs.common(*names)
 
 
 def _fading(name: str, *names: str) -> Component:
-    return lambda a, b: common(a, b, *names) * np.exp(-np.abs(a.when[:, None] - b.when[None, :]) / YEARS[name])
+    return lambda pairs: pairs.common(*names) * np.exp(-pairs.years / YEARS[name])
 
 
-def smooth(a: Array, b: Array, scale: float) -> Array:
-    """exp(-d²/2 scale²) of the distances of two sets of points."""
-    squared = (a**2).sum(1)[:, None] + (b**2).sum(1)[None, :] - 2 * a @ b.T
-    return np.asarray(np.exp(-np.maximum(squared, 0.0) / (2 * scale**2)))
-
-
-def _cell(a: Features, b: Features) -> Array:
-    return common(a, b, "model", "gpu", "dtype", "stack") * smooth(a.layout, b.layout, CELL_SCALE)
+def _cell(pairs: Pairs) -> Array:
+    return pairs.common("model", "gpu", "dtype", "stack") * pairs.layout(CELL_SCALE)
 
 
 CELL_TIME = "cell over time"
@@ -70,11 +107,11 @@ COMPONENTS: Mapping[str, Component] = {
     "stack over time": _fading("stack over time", "stack"),
     "model over time": _fading("model over time", "model", "stack"),
     "family over time": _fading("family over time", "family", "stack"),
-    "layout": lambda a, b: common(a, b, "stack") * smooth(a.layout, b.layout, LAYOUT_SCALE),
-    "shape by generation": lambda a, b: common(a, b, "generation") * smooth(a.shape, b.shape, SHAPE_SCALE),
-    "shape and layout": lambda a, b: smooth(a.shape, b.shape, 2.0) * smooth(a.layout, b.layout, WIDE_SCALE),
+    "layout": lambda pairs: pairs.common("stack") * pairs.layout(LAYOUT_SCALE),
+    "shape by generation": lambda pairs: pairs.common("generation") * pairs.shape(SHAPE_SCALE),
+    "shape and layout": lambda pairs: pairs.shape(2.0) * pairs.layout(WIDE_SCALE),
     "cell": _cell,
-    CELL_TIME: lambda a, b: _cell(a, b) * _fading(CELL_TIME)(a, b),
+    CELL_TIME: lambda pairs: _cell(pairs) * _fading(CELL_TIME)(pairs),
 }
 """The components by name."""
 OF_TERMS = {"terms": (), "terms by GPU": ("gpu",), "terms by family": ("family",), "terms by dtype": ("dtype",),
@@ -86,9 +123,9 @@ NOISE = "noise"
 
 def covariance(a: Features, b: Features, scales: Mapping[str, float]) -> Array:
     """The covariance (n x m) of two sets of configurations, without noise."""
-    total = np.zeros((len(a.when), len(b.when)))
+    total, pairs = np.zeros((len(a.when), len(b.when))), Pairs(a, b)
     for name, component in COMPONENTS.items():
-        total += scales[name] ** 2 * component(a, b)
+        total += scales[name] ** 2 * component(pairs)
     return total
 
 

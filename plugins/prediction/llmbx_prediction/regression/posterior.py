@@ -11,7 +11,7 @@ import numpy as np
 from ..case import Case
 from ..cost.roofline import NAMES
 from .features import Array, Features, features
-from .kernel import NOISE, OF_TERMS, common, covariance, variances
+from .kernel import NOISE, OF_TERMS, Pairs, covariance, variances
 
 OUTLIER = 2.5
 """Standard deviations beyond which a published figure is given a larger noise, so that it misleads less."""
@@ -93,8 +93,9 @@ class Posterior:
         """
         described = features([case], self.coefficients)
         change = np.zeros(len(NAMES))
+        pairs = Pairs(described, self.known)
         for name, names in OF_TERMS.items():
-            shared = common(described, self.known, *names)[0]
+            shared = pairs.common(*names)[0]
             change += self.scales[name] ** 2 * ((shared * self.weights) @ self.known.shares)
         seconds = described.seconds[0] * np.exp(change)
         seconds *= float(self.means(described)[0]) / seconds.sum()
