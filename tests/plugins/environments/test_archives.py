@@ -123,12 +123,14 @@ def test_a_lie_about_a_size_is_found_without_reading_it(content: bytes, error: t
         list(tar_members(io.BytesIO(content)))
 
 
+def write_with_zeros(path: Path, start: bytes) -> None:
+    """Write `start` and `UNPACKED` zeros; a compressed file may consist of several, so one mebibyte is compressed."""
+    path.write_bytes(gzip.compress(start) + (UNPACKED >> 20) * gzip.compress(bytes(1 << 20)))
+
+
 def bomb_of_zeros(path: Path) -> None:
     """One file of zeros, a thousand times larger than the archive."""
-    with gzip.open(path, "wb") as file:
-        file.write(header("zeros", UNPACKED))
-        for _ in range(UNPACKED >> 20):
-            file.write(bytes(1 << 20))
+    write_with_zeros(path, header("zeros", UNPACKED))
 
 
 def many_members(path: Path) -> None:
@@ -139,10 +141,7 @@ def many_members(path: Path) -> None:
 
 def long_name(path: Path) -> None:
     """A very long extended header, which `tarfile` would read at once."""
-    with gzip.open(path, "wb") as file:
-        file.write(header("name", UNPACKED, b"L"))
-        for _ in range(UNPACKED >> 20):
-            file.write(bytes(1 << 20))
+    write_with_zeros(path, header("name", UNPACKED, b"L"))
 
 
 def zip_of_zeros(path: Path) -> None:
