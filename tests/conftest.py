@@ -27,7 +27,7 @@ settings.register_profile("search", deadline=None)
 settings.load_profile("gate" if os.environ.get("CI") else "search")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_spec() -> Callable[..., RunSpec]:
     """`make_spec(**changes)`: a small valid specification (2 ranks, 20 steps, window 11-18) with changes."""
     from llmbx.testing import sample_spec

@@ -34,7 +34,6 @@ from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import Record, Run, current_user, write_record, write_result, write_steps
 from llmbx.record.short_ids import derived
 from llmbx.run.result import build_result
-from llmbx.testing import sample_spec
 
 PEAK = Peak(tflops=989.0, name="H100 dense BF16", source="test")
 FLOPS = Flops(full=8e13, causal=6e13, formula="toy, version 1")
@@ -48,14 +47,14 @@ def install(tmp_path: Path) -> Install:
 
 
 @pytest.fixture
-def spec() -> RunSpec:
+def spec(make_spec: Callable[..., RunSpec]) -> RunSpec:
     """A run on 8 H100 GPUs that has a published row."""
-    return example_spec()
+    return example_spec(make_spec)
 
 
-def example_spec() -> RunSpec:
+def example_spec(make_spec: Callable[..., RunSpec]) -> RunSpec:
     """The specification of the stored runs."""
-    return sample_spec(size="1b", gpus=8, gpus_per_node=8, global_batch_size=64, peak=PEAK, steps=50, window="11-44")
+    return make_spec(size="1b", gpus=8, gpus_per_node=8, global_batch_size=64, peak=PEAK, steps=50, window="11-44")
 
 
 def noise(seed: int, mean: float, count: int = 50, spread: float = 0.004) -> list[float]:

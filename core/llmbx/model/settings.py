@@ -58,9 +58,13 @@ class Field(Value, frozen=True):
     """Whether the value may be None."""
 
 
-@functools.cache
-def fields(kind: type[Value]) -> tuple[Field, ...]:
+def fields(kind: type[Value]) -> list[Field]:
     """The fields of a class of settings. Raises `TypeError` for one without an `Option` or of an unsupported type."""
+    return [*_fields(kind)]
+
+
+@functools.cache
+def _fields(kind: type[Value]) -> tuple[Field, ...]:
     return tuple(_field(kind, name, hint) for name, hint in hints(kind).items() if name in kind.__struct_fields__)
 
 

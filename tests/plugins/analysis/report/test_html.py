@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 import typing
+from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,7 @@ import msgspec
 import pytest
 
 from llmbx.config.install import Install
-from llmbx.model import Chart, Column, Fact, Section, Table
+from llmbx.model import Chart, Column, Fact, RunSpec, Section, Table
 from llmbx_analysis.report.build import Report
 from llmbx_analysis.report.html import MOST_ROWS, MOST_WARNINGS, PIECE, render
 
@@ -60,10 +61,10 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def full(tmp_path_factory: pytest.TempPathFactory, make_spec: Callable[..., RunSpec]) -> Report:
     """Three scales with repeats and a failed run, with special characters in all texts; tests only read it."""
     folder = tmp_path_factory.mktemp("full")
-    factory = RunFactory(Install(root=str(folder / "install"), origin="test"), example_spec())
+    factory = RunFactory(Install(root=str(folder / "install"), origin="test"), example_spec(make_spec))
     runs = [factory.put(noise(k, 1.0 / k), gpus=8 * k, tags=(AWKWARD,)) for k in (1, 2, 4)]
     runs += [factory.put(noise(5, 1.01), env={"X": AWKWARD})]
     runs += [
