@@ -23,7 +23,7 @@ from llmbx.measure.figures import measure
 from llmbx.model import Image, JobStatus, ModelShape, Parallelism, Peak, RunSpec, Step
 from llmbx.record.folder import Record, SweepMark, current_user, pretty, sealed, write_steps
 from llmbx.record.short_ids import derived
-from llmbx.run.finalize import build_result
+from llmbx.run.result import build_result
 
 LLMBX = str(Path(sys.executable).with_name("llmbx"))
 ROUNDS = 9

@@ -19,10 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from llmbx.config.install import Install
 from llmbx.model import Image, ImageRequest, Launch, ModelShape, Parallelism, Phase, RunSpec
 from llmbx.plugins.manager import load
-from llmbx.run.pipeline import inspect_image
 from llmbx.runtimes.base import Runtime
 from llmbx_environments.containers.naming import Reference, parse_reference
 from llmbx_environments.containers.settings import ContainerSettings
@@ -99,7 +97,7 @@ def measure(tool: str, name: str, folder: Path, swapped: bool, times: dict[str, 
     image = runtime.prepare(request, folder, lambda line: None)
     times["warm prepare"].append(timed(lambda: runtime.prepare(request, folder, lambda line: None)))
     times["first look"].append(
-        timed(lambda: inspect_image(image, runtime, Install(root=str(folder), origin="benchmark")))
+        timed(lambda: runtime.look_inside(image, folder))
     )
     start = bare_start(tool, image.path or image.reference, "true")
     times["tool start"].append(timed(lambda: run(start)))

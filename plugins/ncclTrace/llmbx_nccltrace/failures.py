@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Event, Failure, Line, LineReader, LogFormat, LogParser, RunFile, Signatures, Step
+from llmbx.api import Event, Failure, Line, LogFormat, LogParser, RunFile, Signatures, Step
 
 from .tail import ends
 
@@ -29,8 +29,7 @@ def failure(logs: Sequence[Path | RunFile], formats: Sequence[LogFormat] = ()) -
 
 def _read(data: bytes, formats: Sequence[LogFormat], name: str) -> tuple[list[Event], list[int]]:
     """The events of one log, and the number of steps after each."""
-    reader = LineReader()
-    lines = [*reader.feed(data), *reader.close()]
+    lines = Line.of(data.decode("utf-8", "replace"))
     events: list[Event] = []
     before: list[int] = []
     steps = 0
