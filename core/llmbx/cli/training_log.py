@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..logs.find import find_logs
 from ..model import Result, Step
-from ..model.failure import Failure
+from ..model.failure import Echo, Failure
 from ..plugins.manager import Plugins
 from .parse_reading import Reading, read
 from .parse_rows import SUCCESS, measure_log
@@ -66,6 +66,7 @@ class TrainingLog:
             ranks=result.cause_ranks,
             node=result.cause_node,
             doubt=result.doubt,
+            echoes=_told(found),
         )
 
     def lines(self) -> list[str]:
@@ -91,3 +92,12 @@ class TrainingLog:
             checks=row.checks,
             **{**figures, "warnings": row.warnings},
         )
+
+
+def _told(found: Failure | None) -> tuple[Echo, ...]:
+    """What a log tells of a failure that is not in it."""
+    if found is None:
+        return ()
+    others = {echo.rank for echo in found.echoes}
+    ranks = [rank for rank in found.ranks if rank not in others] or [found.rank]
+    return (*(Echo(text=found.cause, rank=rank, time=found.time) for rank in ranks), *found.echoes)

@@ -107,6 +107,7 @@ TABLE: tuple[Signature, ...] = (
     _signature("exception", "contact", r"\bCheckpointException ranks:"),  # of every rank, if one cannot save its part
     _signature("peer_lost", "contact", r"[Cc]onnection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"),
     _signature("peer_lost", "contact", r"^(?:ConnectionResetError|BrokenPipeError|ConnectionAbortedError|EOFError)\b"),
+    _signature("peer_lost", "contact", r"waiting for clients|wait timeout after \d+ms", None),
     # network
     _signature("network_error", "cause", r"Error configuring interconnect|Task launch for \S+ failed on node", True),
     _signature("network_error", "contact", r"\bibv_\w+.{0,40}failed|NET/IB.{0,40}(?:[Gg]ot completion|error)", None),

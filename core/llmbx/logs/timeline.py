@@ -47,6 +47,12 @@ _REFUSED = re.compile(
 )
 
 
+FIRST = "first"
+"""Fact of an event of a launcher: this rank ended before all others. Its place among the lines of a log is unknown."""
+
+CRASHES = tuple(128 + number for number in (4, 7, 8, 9, 11))
+"""Exit codes of SIGILL, SIGBUS, SIGFPE, SIGKILL and SIGSEGV, as shells have them."""
+
 CONNECTING = ("network_error", "nccl_error", "port_in_use")
 """Kinds of failure that the network may cause before the first step; later, the death of a rank looks the same."""
 
@@ -164,7 +170,10 @@ def _first(ordered: Sequence[Event], failed: bool) -> Event | None:
     if cancelled < len(ordered) and all(what in ("detail", "precursor") for what in roles[:cancelled]):
         return None  # by its user; what ranks print while they are being stopped is not the cause
     if reasons:
-        silent = [place for place in ended if place < reasons[0] and _silent(ordered[place], ordered)]
+        silent = [
+            place for place in ended
+            if (place < reasons[0] or _crashed(ordered[place])) and _silent(ordered[place], ordered)
+        ]  # fmt: skip
         return ordered[min(silent, default=reasons[0])]
     faults = [place for place, what in enumerate(roles) if what == "precursor" and place < noticed]
     for places in (
@@ -177,7 +186,7 @@ def _first(ordered: Sequence[Event], failed: bool) -> Event | None:
         scheduled,
         [place for place, what in enumerate(roles) if what == "end" and not _ended_by_others(ordered[place])],
     ):
-        before = [place for place in places if place < cancelled]
+        before = [place for place in places if place < cancelled or FIRST in ordered[place].facts]
         if before:
             return ordered[before[0]]
     return None
@@ -193,6 +202,8 @@ def _by_itself(place: int, ordered: Sequence[Event], roles: Sequence[Role]) -> b
     event = ordered[place]
     if event.facts.get("root"):
         return True
+    if FIRST in event.facts:
+        return all(other.rank != event.rank or role(other) not in ("contact", "watchdog") for other in ordered)
     if _ended_by_others(event) or "SIGABRT" in event.text or event.facts.get("exit_code") in (134, -6):
         return False
     for earlier, what in zip(ordered[:place], roles, strict=False):
@@ -205,6 +216,11 @@ def _by_itself(place: int, ordered: Sequence[Event], roles: Sequence[Role]) -> b
 def _ended_by_others(event: Event) -> bool:
     """Whether the launcher ended the rank."""
     return _ENDED_BY_OTHERS.search(event.text) is not None or event.facts.get("exit_code") in (143, -15, 0)
+
+
+def _crashed(event: Event) -> bool:
+    """Whether the rank that ended first did so by a signal that nobody sends to end a rank in order."""
+    return FIRST in event.facts and event.facts.get("exit_code") in CRASHES
 
 
 def _silent(ended: Event, ordered: Sequence[Event]) -> bool:

@@ -29,7 +29,7 @@ from .infrastructure import refusals
 from .overhead import profiling_overhead
 from .own_result import left_result
 from .result import result_of
-from .verdict import Verdict, judge
+from .verdict import Verdict, judge, with_end
 
 TAIL_BYTES = 1 << 16
 
@@ -108,7 +108,7 @@ def _read(run: Run, plugins: Plugins) -> Reading:
 
 def _judge_end(run: Run, plugins: Plugins, status: JobStatus, reading: Reading) -> Verdict:
     """How the run ended, by its job and its log."""
-    log, spec = reading.log, run.record.spec
+    log, spec = with_end(reading.log, status), run.record.spec
     refusal = next(iter(start_refusals(run, plugins) if not log.steps else ()), None)
     last = last_line(run.log_file)
     verdict = judge(spec, status, log.steps, log.events, last, refusal, reading.first, log.later)

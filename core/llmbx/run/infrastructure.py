@@ -20,6 +20,7 @@ from ..model.launch import PREFLIGHT
 from ..run_files import RunFolder
 from .cancellation import WHY as NEVER
 from .collector import Log
+from .verdict import with_end
 
 LOST = ("node_fail", "preempted")
 """Statuses with which the scheduler reports an infrastructure failure."""
@@ -47,8 +48,8 @@ def infrastructure_cause(status: JobStatus, result: Result, log: Log, refusals: 
         return result.cause  # of one node; another may run the job
     if status.verdict is not None or result.status != "failed" or status.state == "lost":
         return None
-    found = log.failure_of_failed
-    if found is not None and found.kind not in UNSPECIFIC:
+    found = with_end(log, status).failure_of_failed
+    if found is not None and (found.infrastructure or found.kind not in UNSPECIFIC):
         return found.cause[:200] if found.infrastructure else None
     refused = next(iter(refusals), None) if not log.steps else None
     return f"a container did not start: {refused[:200]}" if refused and not refused_by_all(refused) else None

@@ -64,8 +64,9 @@ def _who(verdict: Verdict, status: JobStatus) -> dict[str, object]:
     """The members of a result that say which rank failed first, and on which node."""
     found = verdict.failure
     if found is None or verdict.cause is None or found.cause[:200] not in verdict.cause:
-        known = verdict.cause is not None and verdict.failure is None and status.rank is not None
-        return {"cause_rank": status.rank, "cause_node": status.node} if known else {}
+        if verdict.cause is None or verdict.failure is not None or status.rank is None:
+            return {}
+        return {"cause_rank": status.rank, "cause_ranks": (status.rank,), "cause_node": status.node}
     rank = found.rank if found.rank is not None or found.ranks else status.rank
     node = found.node or (status.node if rank is not None and rank == status.rank else None)
     return {"cause_rank": rank, "cause_ranks": found.ranks, "cause_node": node, "doubt": found.doubt}

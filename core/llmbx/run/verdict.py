@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from ..logs.timeline import failure
+from ..logs.timeline import FIRST, failure
 from ..measure.training import Training
 from ..model import Event, JobStatus, RunSpec, Step, Value
 from ..model.failure import Failure
 from ..model.launch import PREFLIGHT
 from ..model.result import Status
+from .collector import Log
 
 STOPPED = ("cancelled", "timeout", "stalled", "not_started", "preempted", "node_fail", "broken_off")
 """Verdicts whose reason does not come from the log; what ranks print while they are being stopped is not the cause."""
@@ -67,10 +68,15 @@ def judge(
         return Verdict(status="completed", data_valid=True)
     if job.exit_code == 0:
         return Verdict(status="failed", data_valid=False, cause=_short(spec, steps))
+    if found is not None and found.cause == exited(job):
+        quote = _quote(spec, None if found.echoes else last_line, None if steps else refusal)
+        return Verdict(status=status, data_valid=whole, cause=_after(whole, _exit(job, quote)))
     cause = _line(found, job) or _exit(job, _quote(spec, last_line, None if steps else refusal))
-    if whole:
-        cause = f"after the last step: {cause}"
-    return Verdict(status=status, data_valid=whole, cause=cause, failure=found)
+    return Verdict(status=status, data_valid=whole, cause=_after(whole, cause), failure=found)
+
+
+def _after(whole: bool, cause: str) -> str:
+    return f"after the last step: {cause}" if whole else cause
 
 
 def reached_end(spec: RunSpec, steps: Sequence[Step], first: int | None = None) -> bool:
@@ -117,15 +123,31 @@ def _exit(job: JobStatus, quote: str | None) -> str:
     where = f"rank {job.rank} " if job.rank is not None else "the run "
     if job.phase:
         where += f"(phase {job.phase}) "
+    text = f"{where}{exited(job)}" + (f"; {job.reason}" if job.reason else "")
+    return f"{text}; {quote}" if quote and (job.exit_code or 0) <= 128 else text
+
+
+def exited(job: JobStatus) -> str:
+    """How the first rank ended that failed, by its exit code."""
     code = job.exit_code
-    if code is not None and code > 128:
-        try:
-            name = signal.Signals(code - 128).name
-        except ValueError:
-            name = f"signal {code - 128}"
-        return f"{where}was killed by {name} (exit code {code})" + (f"; {job.reason}" if job.reason else "")
-    text = f"{where}ended with exit code {code}" + (f"; {job.reason}" if job.reason else "")
-    return f"{text}; {quote}" if quote else text
+    if code is None or code <= 128:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(code - 128).name
+    except ValueError:
+        name = f"signal {code - 128}"
+    return f"was killed by {name} (exit code {code})"
+
+
+def with_end(log: Log, job: JobStatus) -> Log:
+    """The log with the end of the rank that ended first, as the launcher has it; as it is if that is not known."""
+    if job.rank is None or not job.exit_code or job.verdict is not None:
+        return log
+    facts = {"exit_code": job.exit_code, FIRST: 1}
+    end = Event(kind="rank_exit", text=exited(job), rank=job.rank, node=job.node, fatal=True, facts=facts)
+    later = [*log.later, 0] if len(log.later) == len(log.events) else log.later
+    known: Log = log.replace(events=[*log.events, end], later=later)
+    return known
 
 
 def _short(spec: RunSpec, steps: Sequence[Step]) -> str:

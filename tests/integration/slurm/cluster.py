@@ -47,7 +47,7 @@ SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.%n.log
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin={task}
 SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
@@ -59,8 +59,7 @@ GresTypes=gpu
 SlurmdParameters=config_overrides
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
-JobAcctGatherParams=OverMemoryKill
-JobRequeue=1
+{gather}JobRequeue=1
 KillWait=3
 MinJobAge=3600
 ReturnToService=2
@@ -73,6 +72,14 @@ NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last
   CPUs={cpus} RealMemory={memory} Gres=gpu:8
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+"""
+
+CGROUPS = """\
+CgroupAutomount=no
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+ConstrainRAMSpace=yes
+ConstrainSwapSpace=yes
 """
 
 ACCOUNTS = """\
@@ -104,8 +111,12 @@ StorageLoc=slurm_acct_db
 class Cluster:
     """A Slurm of `nodes` nodes (n1, n2 …) in `folder`."""
 
-    def __init__(self, folder: Path, nodes: int = 4, extra: str = "", cpus: int = 16, accounts: bool = False) -> None:
+    def __init__(
+        self, folder: Path, nodes: int = 4, extra: str = "", cpus: int = 16, accounts: bool = False, cgroups: bool = False
+    ) -> None:
+        """`cgroups`: the kernel limits the memory of each step, where this user may; else slurmd measures it."""
         self.folder = folder
+        self.cgroups = cgroups and os.access("/sys/fs/cgroup/memory", os.W_OK)
         self.nodes = nodes
         self.extra = extra
         self.cpus = cpus
@@ -221,8 +232,11 @@ class Cluster:
         text = CONFIG.format(
             folder=self.folder, port=self.port, first=self.port + 1, last=self.port + self.nodes, nodes=self.nodes,
             host=socket.gethostname().split(".")[0], user=user(), extra=self.extra, cpus=self.cpus,
-            memory=self.cpus * MEMORY_MB, each=MEMORY_MB,
+            memory=self.cpus * MEMORY_MB, each=MEMORY_MB, task="task/cgroup" if self.cgroups else "task/none",
+            gather="" if self.cgroups else "JobAcctGatherParams=OverMemoryKill\n",
         )  # fmt: skip
+        if self.cgroups:
+            (self.folder / "cgroup.conf").write_text(CGROUPS)
         if self.accounts:
             text += ACCOUNTS.format(folder=self.folder, accounting=self.accounting)
         self.config.write_text(text)
