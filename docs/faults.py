@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.integration.real_faults import FAULTS as REAL
 from tests.integration.real_faults import MAXTEXT, TRAININGS
+from tests.integration.slurm.real_failures import FAILURES
 from tests.plugins.faults import FAULTS as MADE
 
 TITLES = {"bridge": "Megatron-Bridge", "nemo2": "NeMo 2", "maxtext": "MaxText"}
@@ -39,6 +40,14 @@ found by the exit codes of the ranks, by the steps that are missing, or by what 
 it (`tests/integration/test_real_faults.py`). An injector changes the program of a rank while it trains, ends it or
 stops it; faults that do not hide one another share a training. A mini is never comparable with a published result."""
 
+FAILURES_INTRO = """## Real failures
+
+{failures} failures in trainings with PyTorch of two to four ranks under a real Slurm
+(`tests/integration/slurm/test_failures.py`): what ranks do is known, and what the others print about it is what
+PyTorch, gloo, srun and Slurm print. The cause, its rank and its node are those in `result.json`, and `llmbx explain` says the
+same; *unknown* is said together with the doubt where no line tells which rank was first. The ranks in the last column
+print errors, too, which only follow."""
+
 MADE_INTRO = """## Made-up logs
 
 {made} faults in logs in the frameworks' formats, of a training of a published size on GPUs, which no test has
@@ -51,7 +60,8 @@ def faults() -> str:
     """The text of the page."""
     made = sum(len(fault.formats) for fault in MADE.values())
     counts = {"total": len(REAL) + len(MADE), "cases": len(REAL) + made, "real": len(REAL), "trainings": len(TRAININGS)}
-    parts = [INTRO.format(**counts), _table(_real()), MADE_INTRO.format(made=len(MADE)), _table(_made())]
+    failures = [FAILURES_INTRO.format(failures=len(FAILURES)), "\n".join(_failures())]
+    parts = [INTRO.format(**counts), _table(_real()), *failures, MADE_INTRO.format(made=len(MADE)), _table(_made())]
     return "\n\n".join(parts) + "\n"
 
 
@@ -59,6 +69,15 @@ def _real() -> Iterator[tuple[str, ...]]:
     for name, fault in REAL.items():
         framework = "MaxText" if TRAININGS[fault.training].arguments[:3] == MAXTEXT[:3] else "Megatron-Bridge"
         yield name.removeprefix("MaxText: "), f"real: {framework}", fault.check or "", fault.effect
+
+
+def _failures() -> Iterator[str]:
+    yield "| failure | of | cause | rank | node | only echoes |"
+    yield "|---|---|---|---|---|---|"
+    for name, failure in FAILURES.items():
+        ranks = ", ".join(map(str, failure.named)) or ("unknown" if failure.doubt else "")
+        only = ", ".join(map(str, failure.only))
+        yield f"| {name} | {failure.world} ranks | `{failure.cause}` | {ranks} | {failure.node or ''} | {only} |"
 
 
 def _made() -> Iterator[tuple[str, ...]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..errors import InfraError
 from ..logs.find import find_logs
 from ..model import Result, Step
 from ..model.failure import Echo, Failure
 from ..plugins.manager import Plugins
+from ..run.infrastructure import LOST
 from .parse_reading import Reading, read
 from .parse_rows import SUCCESS, measure_log
 from .parse_sources import with_formats
@@ -58,7 +60,10 @@ class TrainingLog:
             return None
         found = log.failure_of_failed
         if found is not None and found.cause[:200] in result.cause:
-            return found
+            known: Failure = found.replace(
+                rank=result.cause_rank, ranks=result.cause_ranks, node=result.cause_node, doubt=result.doubt
+            )
+            return known
         return Failure(
             cause=result.cause,
             kind=result.status,
@@ -66,11 +71,14 @@ class TrainingLog:
             ranks=result.cause_ranks,
             node=result.cause_node,
             doubt=result.doubt,
+            infrastructure=True if result.status in LOST or _of_one_node(result) else None,
             echoes=_told(found),
         )
 
     def lines(self) -> list[str]:
-        """The lines of the log as they are, to tell where one is. Raises `OSError`."""
+        """The lines of the log as they are, to tell where one is; none of a run that wrote no log. Raises `OSError`."""
+        if self.run_dir is not None and not self._reading.file.file.exists():
+            return []
         with self._reading.file.file.open("rb") as file:
             return file.read().decode("utf-8", "replace").split("\n")
 
@@ -92,6 +100,11 @@ class TrainingLog:
             checks=row.checks,
             **{**figures, "warnings": row.warnings},
         )
+
+
+def _of_one_node(result: Result) -> bool:
+    """Whether the job could not start on a node; another one may run it."""
+    return result.exit_code == InfraError.exit_code and result.cause_node is not None
 
 
 def _told(found: Failure | None) -> tuple[Echo, ...]:

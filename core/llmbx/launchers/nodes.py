@@ -52,15 +52,41 @@ def parse_node(text: str) -> Node:
             gpus.append(parse_gpu(rest))
         elif rest.strip():
             facts.setdefault(word, rest.strip())
-    cores = facts.get("cores", "")
     return Node(
         host=facts.get("host"),
+        hostname=facts.get("hostname"),
+        rank=_whole(facts.get("rank", "")),
         kernel=facts.get("kernel"),
         cpu=facts.get("cpu"),
-        cores=int(cores) if cores.isascii() and cores.isdigit() and len(cores) < 7 else None,
+        cores=_whole(facts.get("cores", "")),
         numa=facts.get("numa"),
         gpus=tuple(gpu for gpu in gpus if gpu),
     )
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
+
+
+def node_of_rank(nodes: Sequence[Node], rank: int) -> str | None:
+    """Return the node of a rank if every node has the same number of ranks, one after another; None if unknown."""
+    first = sorted((node.rank, node.host) for node in nodes if node.rank is not None and node.host)
+    if not first or first[0][0] != 0 or len(first) < len(nodes):
+        return None
+    each = first[1][0] if len(first) > 1 else rank + 1
+    even = [number for number, _ in first] == [each * place for place in range(len(first))]
+    return first[rank // each][1] if even and rank // each < len(first) else None
+
+
+def node_named(nodes: Sequence[Node], name: str) -> str | None:
+    """Return the node that the scheduler or its programs call so, with or without its domain; None if it is none."""
+    alike = [node.host for node in nodes if _short(name) in (_short(node.host), _short(node.hostname))]
+    return alike[0] if len({*alike}) == 1 else None
+
+
+def _short(name: str | None) -> str | None:
+    """A name without its domain, in small letters; an address as it is."""
+    return name if name is None or name[:1].isdigit() else name.partition(".")[0].lower()
 
 
 def parse_gpu(line: str) -> dict[str, Scalar]:

@@ -28,10 +28,14 @@ _PIECE = re.compile(
     | [\w.-]{{1,80}}\s{{1,20}}\|\s
     | [A-Za-z][\w.-]{{0,80}}/\d{{1,7}}\ (?=\S)
     | (?P<logger>{_HOST})\ (?:kernel|[\w.-]{{1,80}}\[\d{{1,9}}\]):\s
-    | (?P<host>(?=[\w.-]{{0,80}}\d)(?![\w.-]{{1,120}}\.(?:py|sh):)[a-z][\w-]{{0,62}}(?:\.[\w-]{{1,62}}){{0,6}}):\s
+    | (?!\w{{1,16}}stepd-|[\w.-]{{1,120}}\.(?:py|sh):)
+      (?P<host>(?=[\w.-]{{0,80}}\d)[a-z][\w-]{{0,62}}(?:\.[\w-]{{1,62}}){{0,6}}):\s
     )""",
     re.VERBOSE,
 )
+_DAEMON = re.compile(rf"\w{{1,16}}stepd(?:-({_HOST}))?: ")
+"""The daemon of a node, whose lines have the label of the first rank there."""
+
 _STAMP = re.compile(
     r"\[[EWIF](?P<month>\d{1,2})(?P<day>\d\d) (?P<time>\d\d:\d\d:\d\d(?:\.\d+)?)"
     r"|\b[EWIF](?P<month2>\d\d)(?P<day2>\d\d) (?P<time2>\d\d:\d\d:\d\d(?:\.\d+)?)"
@@ -84,6 +88,10 @@ def origin(line: str, label: str | None = None) -> Origin:
         node = node if position or node else _whole_label(label)
         position = len(label)
     text = line[position:]
+    if daemon := _DAEMON.match(text):
+        return Origin(
+            line[:position], text, None, short_host(daemon[1]) if daemon[1] else node, time or printed_time(text)
+        )
     if rank is None and (tag := _TAG.search(line[:200])):
         rank = whole(tag[1])
         if label is None:

@@ -56,6 +56,8 @@ TABLE: tuple[Signature, ...] = (
     _signature(
         "segfault", "cause", r"^[\w./()-]{0,20}malloc\(\): |double free or corruption|free\(\): invalid|corrupted size"
     ),
+    # a worker's exception that was raised again; what the worker raised follows
+    _signature("exception", "end", r"^\w+(?:Error|Exception): Caught \w+ in .{1,60} process \d+\.$"),
     _signature("exception", "cause", r"^F\d{4,8} .{0,80}\] Check failed"),
     # hardware
     _signature("gpu_error", "cause", rf"\bXid(?: \([^)]{{1,80}}\))?:? (?:{FATAL_XIDS})\b|[Ff]allen off the bus", True),
@@ -94,6 +96,8 @@ TABLE: tuple[Signature, ...] = (
     _signature("nccl_lagging", "watchdog", r"Rank \d{1,7} failed to pass monitoredBarrier"),
     _signature("nccl_lagging", "watchdog", r"(?:unhealthy|heartbeat|did not reach|timed out).{0,300}/task:\d{1,7}"),
     _signature("nccl_lagging", "watchdog", r"^\s*/job:\S{1,80}/task:\d{1,7}"),
+    _signature("peer_lost", "watchdog", r"Timed out waiting \d+ms for \w+ operation"),
+    _signature("peer_lost", "contact", r"successfully reached monitoredBarrier, but received errors"),
     _signature("stopped", "stopped", r"ChildFailedError|SignalException|SIGTERMException|got signal: (?:2|15)\b"),
     _signature(
         "peer_lost", "contact", r"recvValue failed|sendBytes failed|TCPStore.{0,200}(?:reset|[Bb]roken pipe|shut down)"
@@ -107,7 +111,9 @@ TABLE: tuple[Signature, ...] = (
     _signature("exception", "contact", r"\bCheckpointException ranks:"),  # of every rank, if one cannot save its part
     _signature("peer_lost", "contact", r"[Cc]onnection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"),
     _signature("peer_lost", "contact", r"^(?:ConnectionResetError|BrokenPipeError|ConnectionAbortedError|EOFError)\b"),
-    _signature("peer_lost", "contact", r"waiting for clients|wait timeout after \d+ms", None),
+    _signature(
+        "peer_lost", "contact", r"[Tt]imed out after .{1,40} waiting for clients|wait timeout after \d+ms", None
+    ),
     # network
     _signature("network_error", "cause", r"Error configuring interconnect|Task launch for \S+ failed on node", True),
     _signature("network_error", "contact", r"\bibv_\w+.{0,40}failed|NET/IB.{0,40}(?:[Gg]ot completion|error)", None),

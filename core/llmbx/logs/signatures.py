@@ -41,6 +41,9 @@ MAX_TEXT = 500
 FINISHED = "finished"
 """Kind of the event that marks the end of the training loop; later failures have the fact `after` = "finished"."""
 
+BY = "by"
+"""Fact of an event about other ranks: the rank that printed it."""
+
 TRACEBACK = "Traceback (most recent call last)"
 
 _QUIET: tuple[Role, ...] = ("detail", "precursor", "stopped")
@@ -54,6 +57,9 @@ _DEVICE = re.compile(r"\bhca (\w+)")
 _EXIT = re.compile(r"exit ?code\s*:? (-?\d+)")
 _LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: .*)?$")
 _EXCEPTION = re.compile(r"^(?P<type>(?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|Exit|Interrupt)): ")
+_WHAT = re.compile(r"^\s*what\(\): +(.+)")
+"""What C++ prints of an exception that nobody caught, after `terminate called`."""
+
 _HARMLESS = ("Exception ignored in", "--- Logging error ---")
 _IN_BETWEEN = ("During handling of the above", "The above exception was")
 _TEARDOWN = re.compile(
@@ -183,6 +189,8 @@ class Signatures:
             return self._quote(here)
         if signature := match(here.text):
             return self._event(signature, here)
+        if thrown := _WHAT.match(here.text):
+            return self._event(match(thrown[1]) or _RAISED, dataclasses.replace(here, text=thrown[1]))
         if raised := _EXCEPTION.match(here.text):
             return self._event(_RAISED, here, exception=raised["type"])
         return []
@@ -283,6 +291,7 @@ class Signatures:
         rank = here.rank
         if kind == "nccl_lagging" and (named := _LAGGING.search(text)):
             ranks = next(filter(None, named.groups())).split(", ")
+            facts |= {BY: rank} if rank is not None else {}
             rank = whole(ranks[0]) if len(ranks) == 1 else None
             facts["ranks"] = ",".join(islice(ranks, MAX_EVENTS))
         facts |= _facts(kind, text)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from ..model import Event
 from ..model.failure import Echo, Failure
 from .signature_table import EXPLAINED, Role, match
+from .signatures import BY
 
 MOST_RANKS = 16
 """Maximum number of ranks that are named."""
@@ -203,7 +204,8 @@ def _by_itself(place: int, ordered: Sequence[Event], roles: Sequence[Role]) -> b
     if event.facts.get("root"):
         return True
     if FIRST in event.facts:
-        return all(other.rank != event.rank or role(other) not in ("contact", "watchdog") for other in ordered)
+        waited = {other.facts.get(BY, other.rank) for other in ordered if role(other) in ("contact", "watchdog")}
+        return event.rank not in waited
     if _ended_by_others(event) or "SIGABRT" in event.text or event.facts.get("exit_code") in (134, -6):
         return False
     for earlier, what in zip(ordered[:place], roles, strict=False):

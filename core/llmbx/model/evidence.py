@@ -61,7 +61,11 @@ class Node(Value, frozen=True):
     """
 
     host: str | None = None
-    """Host name."""
+    """Name by which the scheduler knows it."""
+    hostname: str | None = None
+    """Its own name, which its programs print."""
+    rank: int | None = None
+    """The first rank on it."""
     kernel: str | None = None
     """Release of the kernel."""
     cpu: str | None = None

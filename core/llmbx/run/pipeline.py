@@ -280,7 +280,7 @@ def _not_started(error: BaseException) -> JobStatus:
 def _retry_message(ended: Ended, run: Run, cause: str) -> str:
     record = run.record
     left_out = record.spec.plugin_settings != ended.run.record.spec.plugin_settings
-    without = f" without {ended.status.node}" if left_out else ""
+    without = f" without {record.attempts[-1].node}" if left_out else ""
     return f"attempt {record.attempt - 1} failed: {cause}; attempt {record.attempt} of {record.spec.retries}{without}"
 
 

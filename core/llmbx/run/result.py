@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..clock import elapsed, lasted_s
-from ..model import Figures, JobStatus, Result, RunSpec
+from ..launchers.nodes import node_named, node_of_rank, read_nodes
+from ..model import Figures, JobStatus, Node, Result, RunSpec
+from ..model.failure import Failure
 from ..model.result import CheckOutcome, ImageFacts, Timing, WorkloadFacts
 from ..record import first_step
 from ..record.attempts import stored_attempts
@@ -39,7 +41,7 @@ def result_of(
         status=verdict.status,
         data_valid=verdict.data_valid,
         cause=verdict.cause,
-        **_who(verdict, status),
+        **_who(verdict, status, read_nodes(run.path)),
         attempt=max(run.record.attempt, stored_attempts(run.path)),
         checks=outcomes,
         comparable=not reasons,
@@ -60,16 +62,32 @@ def result_of(
     return changed
 
 
-def _who(verdict: Verdict, status: JobStatus) -> dict[str, object]:
-    """The members of a result that say which rank failed first, and on which node."""
+def _who(verdict: Verdict, status: JobStatus, nodes: Sequence[Node]) -> dict[str, object]:
+    """The members of a result that say which rank failed first, and on which node, as the scheduler names it."""
     found = verdict.failure
-    if found is None or verdict.cause is None or found.cause[:200] not in verdict.cause:
-        if verdict.cause is None or verdict.failure is not None or status.rank is None:
-            return {}
-        return {"cause_rank": status.rank, "cause_ranks": (status.rank,), "cause_node": status.node}
+    if verdict.cause is None:
+        return {}
+    if found is None:
+        ranks = () if status.rank is None else (status.rank,)
+        return {"cause_rank": status.rank, "cause_ranks": ranks, "cause_node": status.node}
+    if found.cause[:200] not in verdict.cause:
+        return {}
     rank = found.rank if found.rank is not None or found.ranks else status.rank
-    node = found.node or (status.node if rank is not None and rank == status.rank else None)
-    return {"cause_rank": rank, "cause_ranks": found.ranks, "cause_node": node, "doubt": found.doubt}
+    return {
+        "cause_rank": rank,
+        "cause_ranks": found.ranks,
+        "cause_node": _node(found, rank, status, nodes),
+        "doubt": found.doubt,
+    }
+
+
+def _node(found: Failure, rank: int | None, status: JobStatus, nodes: Sequence[Node]) -> str | None:
+    """The node of a failure: that of its rank, else the one that its lines name."""
+    if rank is not None and (own := node_of_rank(nodes, rank)):
+        return own
+    if found.node is not None:
+        return node_named(nodes, found.node) or found.node
+    return status.node if rank is not None and rank == status.rank else None
 
 
 def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:

@@ -6,6 +6,7 @@ import dataclasses
 
 from ..errors import UsageError
 from ..launchers.base import Launcher
+from ..launchers.nodes import read_nodes
 from ..launchers.script import SCRIPT
 from ..model import RunSpec
 from ..record.attempts import archive, next_folder
@@ -25,10 +26,11 @@ def start_next_attempt(ended: Ended, context: RunContext, cause: str) -> Run:
     """
     run, record = ended.run, ended.run.record
     aside = next_folder(run.path)
-    spec, launcher = without_node(record.spec, ended.status.node, context)
+    node = failed_node(ended)
+    spec, launcher = without_node(record.spec, node, context)
     earlier = Attempt(
         number=int(aside.name), job=record.job, status=ended.result.status, cause=cause,
-        exit_code=ended.status.exit_code, node=ended.status.node, ended=ended.status.ended,
+        exit_code=ended.status.exit_code, node=node, ended=ended.status.ended,
     )  # fmt: skip
     record = record.replace(
         spec=spec, attempt=record.attempt + 1, attempts=(*record.attempts, earlier), job=None, owner=myself()
@@ -38,6 +40,16 @@ def start_next_attempt(ended: Ended, context: RunContext, cause: str) -> Run:
     write_steps(aside, ended.log.steps)
     RunFolder(path=aside).write(RESULT, pretty(ended.result))
     return _start(Run(folder=run.folder, record=record), context, launcher)
+
+
+def failed_node(ended: Ended) -> str | None:
+    """The node of the failure if it is one of the run's, as the scheduler names it; else the launcher's, if it has one.
+
+    A rank that another one took down may end first, on another node.
+    """
+    own = ended.result.cause_node
+    known = {node.host for node in read_nodes(ended.run.path)}
+    return own if own in known else ended.status.node
 
 
 def _start(run: Run, context: RunContext, launcher: Launcher) -> Run:

@@ -21,4 +21,5 @@ def explain(path: Path, plugins: Plugins) -> Explanation:
     found = log.failure
     if found is None:
         return Explanation(failure=None, note=f"{log.path}: nothing tells of a failure")
-    return Explanation(failure=found, place=place_of(found, log.path, log.lines()))
+    lines = log.lines()
+    return Explanation(failure=found, place=place_of(found, log.path, lines) if lines else None)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.launchers.nodes import QUERY, SCRIPT, parse_gpu, parse_node, read_nodes
+from llmbx.launchers.nodes import QUERY, SCRIPT, node_named, node_of_rank, parse_gpu, parse_node, read_nodes
 from llmbx.launchers.script import shell
 from llmbx.launchers.shim import render_shim
-from llmbx.model import Launch, Phase
+from llmbx.model import Launch, Node, Phase
 
 STAND_IN = """#!/bin/sh
 # A stand-in for nvidia-smi, whose real answer needs a GPU: two GPUs, the second with what it does not tell.
@@ -49,6 +49,7 @@ def test_the_first_rank_of_each_node_describes_it(tmp_path: Path, stand_in: str)
     start(tmp_path, stand_in, LLMBX_NODE_RANK="2", LLMBX_LOCAL_RANK="1")
     first, last = read_nodes(tmp_path)
     assert (first.host, last.host) == (platform.node(), "n10")
+    assert (first.hostname, first.rank) == (platform.node(), 0)
     assert (first.kernel, first.cores) == (platform.release(), os.cpu_count())
     assert first.gpus == (
         {"gpu": "NVIDIA H100 80GB HBM3", "driver": "550.54.15", "gpu_power_limit_w": 700.0,
@@ -93,6 +94,33 @@ def test_a_file_of_an_older_llmbx_lacks_the_defaults() -> None:
         "gpu": "NVIDIA H100 80GB HBM3", "driver": "550.54.15", "gpu_power_limit_w": 700.0,
         "gpu_clock_sm_max_mhz": 1980, "gpu_clock_memory_max_mhz": 2619, "gpu_clock_application_mhz": 1980,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "rank", "node"),
+    [
+        ((0, 4, 8), 7, "n1"), ((0, 4, 8), 11, "n2"), ((0, 4, 8), 12, None), ((0,), 5, "n0"), ((0, 1), 1, "n1"),
+        ((0, 1), 2, None), ((0, 3, 8), 3, None), ((0, 4, None), 1, None), ((), 0, None),
+    ],
+)  # fmt: skip
+def test_the_node_of_a_rank_is_known_where_nodes_have_the_same_number_of_ranks(
+    first: tuple[int | None, ...], rank: int, node: str | None
+) -> None:
+    nodes = [Node(host=f"n{place}", rank=number) for place, number in enumerate(first)]
+    assert node_of_rank(nodes, rank) == node
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [("n1", "n1"), ("N1", "n1"), ("vm-17", "n1"), ("VM-17.cluster.example", "n1"), ("n3", None), ("vm", None)],
+)
+def test_a_node_is_known_by_the_schedulers_name_and_by_its_own(name: str, node: str | None) -> None:
+    nodes = [Node(host="n1", hostname="vm-17.cluster"), Node(host="n2", hostname="vm-18.cluster")]
+    assert node_named(nodes, name) == node
+
+
+def test_a_name_of_several_nodes_names_none() -> None:
+    assert node_named([Node(host="n1", hostname="vm"), Node(host="n2", hostname="vm")], "vm") is None
 
 
 def test_nodes_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:

@@ -367,6 +367,47 @@ def test_the_watchdog_names_the_lagging_rank() -> None:
     assert found is not None and (found.rank, found.kind) == (6, "nccl_lagging")
 
 
+def test_a_barrier_names_the_rank_that_others_waited_for() -> None:
+    head = "ProcessGroupGloo.cpp:67]"
+    found = read(
+        [
+            f"2: [rank2]:[E1126 11:17:26.204319335 {head} Rank 2 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.",
+            f"0: [rank0]:[E1126 11:17:26.201248462 {head} [Rank 0]: Rank 1 failed to pass monitoredBarrier in 4000 ms",
+        ]
+    )
+    assert found is not None and (found.rank, found.kind) == (1, "nccl_lagging")
+
+
+def test_the_last_words_of_c_are_the_cause_and_not_that_it_terminates() -> None:
+    found = read(
+        [
+            *reset(0),
+            "3: terminate called after throwing an instance of 'gloo::EnforceNotMet'",
+            "3:   what():  [enforce fail at pair.cc:456] 700 vs 12",
+        ]
+    )
+    assert found is not None and (found.cause, found.rank) == ("[enforce fail at pair.cc:456] 700 vs 12", 3)
+
+
+def test_a_worker_that_raises_is_quoted_by_its_rank_and_its_own_words_are_the_cause() -> None:
+    found = read(
+        [
+            *traceback("4: [rank4]: ", "KeyError: Caught KeyError in DataLoader worker process 0."),
+            "4: [rank4]: Original Traceback (most recent call last):",
+            '4: [rank4]:   File "data.py", line 9, in __getitem__',
+            "4: [rank4]: KeyError: 'text'",
+        ]
+    )
+    assert found is not None and (found.cause, found.rank) == ("KeyError: 'text'", 4)
+
+
+def test_what_a_daemon_says_has_its_node_and_not_the_rank_of_its_label() -> None:
+    """srun labels the lines of a node's slurmstepd with the first rank there."""
+    line = "2: slurmstepd-n2: error: Detected 1 oom-kill event(s) in StepId=4.0."
+    found = read([line, *reset(0)])
+    assert found is not None and (found.kind, found.rank, found.node) == ("out_of_memory", None, "n2")
+
+
 def test_if_every_rank_only_waited_the_first_is_unknown() -> None:
     found = read([line for rank in range(4) for line in watchdog(rank)])
     assert found is not None and found.rank is None and found.doubt is not None and found.infrastructure is None

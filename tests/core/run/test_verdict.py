@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from llmbx.model import CheckpointSpec, Event, JobStatus, RunSpec, Step
-from llmbx.run.verdict import judge
+from llmbx.run.collector import Log
+from llmbx.run.verdict import judge, with_end
 
 Make = Callable[..., RunSpec]
 WHOLE = [Step(number=k, total=20, time_s=0.1, loss=1.0) for k in range(1, 21)]
@@ -137,3 +138,26 @@ def test_the_message_of_the_container_tool_precedes_the_last_log_line(make_spec:
     assert str(verdict.cause).endswith("exit code 1; pyxis: failed to create container filesystem")
     after = judge(spec, status, WHOLE[:3], [], "the end", "failed to create container filesystem")
     assert str(after.cause).endswith("its log ends with: the end"), "a rank that trained had its container"
+
+
+ECHO = Event(kind="peer_lost", text="Connection closed by peer", rank=0, fatal=True)
+LAGGING = Event(kind="nccl_lagging", text="Rank 1 failed to pass monitoredBarrier", rank=1, facts={"by": 3})
+OTHER = Event(kind="exception", text="LookupError: rank 3", rank=0, fatal=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "events", "first"),
+    [
+        (3, [ECHO], True), (143, [ECHO], True), (139, [ECHO], True), (137, [OTHER], True), (3, [OTHER], False),
+        (134, [ECHO.replace(rank=3)], False), (137, [OTHER.replace(rank=3)], False), (1, [LAGGING], False),
+        (137, [OTHER.replace(rank=None)], False),
+    ],
+)  # fmt: skip
+def test_the_rank_that_ended_first_is_the_cause_unless_lines_say_more(
+    code: int, events: list[Event], first: bool
+) -> None:
+    """Lines of others that lost it are echoes; its own, a reason of another one or whom it waited for come before."""
+    job = JobStatus(state="ended", exit_code=code, rank=3, node="n4")
+    found = with_end(Log(events=events, later=[0] * len(events)), job).failure_of_failed
+    assert found is not None and (found.kind == "rank_exit") is first
+    assert not first or (found.rank, found.node, found.infrastructure) == (3, "n4", None)

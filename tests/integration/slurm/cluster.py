@@ -112,7 +112,13 @@ class Cluster:
     """A Slurm of `nodes` nodes (n1, n2 …) in `folder`."""
 
     def __init__(
-        self, folder: Path, nodes: int = 4, extra: str = "", cpus: int = 16, accounts: bool = False, cgroups: bool = False
+        self,
+        folder: Path,
+        nodes: int = 4,
+        extra: str = "",
+        cpus: int = 16,
+        accounts: bool = False,
+        cgroups: bool = False,
     ) -> None:
         """`cgroups`: the kernel limits the memory of each step, where this user may; else slurmd measures it."""
         self.folder = folder

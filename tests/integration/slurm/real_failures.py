@@ -9,56 +9,39 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-GLOO = "Connection closed by peer"
-WAIT = "import time; time.sleep(3600)"
-LOUD = "raise RuntimeError('CUDA error: an illegal memory access was encountered')"
-
-
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """A failure: what ranks do, and what must be named.
-
-    `start` and `step` have the Python text by rank: before the process group is made, or before the sixth step of the
-    optimizer. `cause` is a regular expression for the cause. `rank` is the rank that is named, `ranks` are all that may
-    be; None: none. `only` are the ranks that only echo it: they print something afterwards and are never named.
-    `outside` is what is done to the job from outside. Ranks have a node each, unless there are four: two on each node.
-    """
-
-    cause: str
-    rank: int | None = None
-    ranks: tuple[int, ...] | None = None
-    step: dict[str, str] = dataclasses.field(default_factory=dict)
-    start: dict[str, str] = dataclasses.field(default_factory=dict)
-    only: tuple[int, ...] = ()
-    world: int = 2
-    timeout_s: int | None = None
-    start_timeout_s: int | None = None
-    infrastructure: bool | None = False
-    doubt: str | None = None
-    status: str = "failed"
-    outside: str | None = None
-    patient: bool = True
-    """Whether srun lets the other ranks end by themselves; else it ends them at once."""
-    arguments: tuple[str, ...] = ()
-
-    @property
-    def inject(self) -> dict[str, Any]:
-        """What the injector is given."""
-        texts = {"start": self.start, "step": self.step}
-        waits = {"timeout_s": self.timeout_s, "start_timeout_s": self.start_timeout_s}
-        return {**texts, **{name: seconds for name, seconds in waits.items() if seconds is not None}}
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes."""
-        return 2 if self.world == 4 else self.world
-
-
-BARRIER = """\
-import datetime, torch
-torch.distributed.monitored_barrier(timeout=datetime.timedelta(seconds=4))
+SAMPLE = "raise ValueError('sample 88213 has 4097 tokens')"
+SPIKE = "class LossSpike(Exception): pass\nraise LossSpike('9.1 after 3.2')"
+LOUD = "await_log({!r})\nraise RuntimeError('CUDA error: an illegal memory access was encountered')"
+AFTERWARDS = """\
+import torch
+try:
+    torch.distributed.barrier()
+finally:
+    raise LookupError("no rank 1 in the table of ranks")
 """
-STOP = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+CAUGHT = """\
+import traceback
+try:
+    import flash_attention_that_is_not_there
+except ImportError:
+    traceback.print_exc()
+"""
+THREAD = """\
+import threading, time
+def prefetch(): raise KeyError("shard-00017")
+threading.Thread(target=prefetch).start()
+time.sleep(3600)
+"""
+WORKER = """\
+import os, signal, torch
+class Texts(torch.utils.data.Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, place): {}
+list(torch.utils.data.DataLoader(Texts(), num_workers=1))
+"""
+SIGNAL = "import os, time\nos.kill(os.getpid(), {})\ntime.sleep(9)"
+SEGFAULT = "import ctypes\nctypes.string_at(0)"
+STACK = f"import faulthandler\nfaulthandler.enable()\n{SEGFAULT}"
 BUS = """\
 import mmap, tempfile
 file = tempfile.TemporaryFile()
@@ -67,105 +50,163 @@ shards = mmap.mmap(file.fileno(), 4096)
 file.truncate(0)
 shards[0]
 """
-WORKER = """\
-import os, signal, torch
-class Texts(torch.utils.data.Dataset):
-    def __len__(self): return 8
-    def __getitem__(self, place):
-        {}
-list(torch.utils.data.DataLoader(Texts(), num_workers=1))
-"""
-THREAD = """\
-import threading, time
-def prefetch(): raise KeyError("shard-00017")
-threading.Thread(target=prefetch).start()
-time.sleep(3600)
-"""
-SAME = "raise ValueError('sample 88213 has 4097 tokens')"
-CAUGHT = """\
-import traceback
-try:
-    import flash_attention_that_is_not_there
-except ImportError:
-    traceback.print_exc()
-"""
+FULL = "open('/dev/full', 'w', buffering=1).write('x\\n')"
+CHECKPOINT = "import torch\ntorch.save([torch.zeros(1 << 20)], '/dev/full')"
+RENDEZVOUS = "import os, socket\nsocket.create_server(('', int(os.environ['LLMBX_MASTER_PORT']))).detach()"
+PORT = "import socket\nown = socket.create_server(('127.0.0.1', 0))\nsocket.create_server(own.getsockname())"
+BARRIER = "import datetime, torch\ntorch.distributed.monitored_barrier(timeout=datetime.timedelta(seconds=4))"
+REDUCE = "import torch\ntorch.distributed.all_reduce(torch.zeros({}))"
+STOPPED = SIGNAL.format(19)
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """A failure: what ranks do, and what must be named.
+
+    `start` and `step` have the Python text by rank: before the process group is made, or before the sixth step of the
+    optimizer. `cause` is in the cause. `rank` is the rank that is named, `ranks` are those that failed alike. `only`
+    are the ranks that only echo it: they print something afterwards and are never named. `outside` is what is done to
+    the job from outside. Ranks have a node each, unless there are four: two on each node.
+    """
+
+    cause: str
+    rank: int | None = None
+    ranks: tuple[int, ...] = ()
+    step: dict[int, str] = dataclasses.field(default_factory=dict)
+    start: dict[int, str] = dataclasses.field(default_factory=dict)
+    only: tuple[int, ...] = ()
+    world: int = 2
+    infrastructure: bool | None = False
+    doubt: bool = False
+    """Whether it must be said that the rank is not sure."""
+    status: str = "failed"
+    lost: str | None = None
+    """The node that is named where no rank is."""
+    outside: str | None = None
+    timeout_s: int | None = None
+    """How long a collective waits from the sixth step on."""
+    start_timeout_s: int | None = None
+    """How long the process group waits for its ranks."""
+    patient: bool = True
+    """Whether srun lets the other ranks end by themselves; else it ends them at once."""
+    sbatch: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> tuple[int, ...]:
+        """All ranks that are named."""
+        return self.ranks or (() if self.rank is None else (self.rank,))
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return 2 if self.world == 4 else self.world
+
+    @property
+    def node(self) -> str | None:
+        """The node that is named: that of the rank."""
+        return self.lost if self.rank is None else f"n{self.rank // (self.world // self.nodes) + 1}"
+
+    @property
+    def inject(self) -> dict[str, Any]:
+        """What the injector is given."""
+        waits = {"timeout_s": self.timeout_s, "start_timeout_s": self.start_timeout_s}
+        return {
+            "start": self.start, "step": self.step, **{name: each for name, each in waits.items() if each is not None}
+        }  # fmt: skip
+
+
+UNKNOWN: dict[str, Any] = {"infrastructure": None}
+"""Whether other nodes help is not known: the rank says nothing."""
+
+ALONE: dict[str, Any] = {"start_timeout_s": 10}
+"""The others wait for ten seconds."""
+
+MEMORY: dict[str, Any] = {"status": "out_of_memory"}
+HANG: dict[str, Any] = {"timeout_s": 4, "patient": False, "doubt": True, "infrastructure": None}
+"""The others wait for four seconds, and are then ended with the rank that hangs."""
+
 
 FAILURES: dict[str, Failure] = {
-    "an exception": Failure("ValueError: sample 88213", 2, step={"2": SAME}, only=(0, 1, 3), world=4),
-    "an exception of a class of its own": Failure(
-        r"LossSpike: 9\.1 after 3\.2", 1, step={"1": "class LossSpike(Exception): pass\nraise LossSpike('9.1 after 3.2')"}, only=(0,)
+    "an exception": Failure("ValueError: sample 88213", 2, step={2: SAMPLE}, only=(0, 1, 3), world=4),
+    "an exception of a class of its own": Failure("LossSpike: 9.1 after 3.2", 1, step={1: SPIKE}, only=(0,)),
+    "an exception, later a louder one of another rank": Failure(
+        "ValueError: sample 88213", 2, step={2: SAMPLE, 0: LOUD.format("4097 tokens")}, only=(1,), world=3
     ),
-    "an exception, and a louder one of another rank later": Failure(
-        "ValueError: sample 88213", 2, step={"2": SAME, "0": f"await_log('4097 tokens')\n{LOUD}"}, only=(1,), world=3
+    "an exception, earlier another one that was caught": Failure(
+        "ValueError: sample 88213", 1, start={0: CAUGHT}, step={1: SAMPLE}, only=(0,)
     ),
-    "an exception after one that was caught": Failure(
-        "ValueError: sample 88213", 1, start={"0": CAUGHT}, step={"1": SAME}, only=(0,)
+    "an assertion without text": Failure("AssertionError", 3, step={3: "assert 4096 == 4097"}, only=(0, 1, 2), world=4),
+    "an exception in a thread, and a hang": Failure(
+        "KeyError: 'shard-00017'", 1, step={1: THREAD}, only=(0,), timeout_s=4, patient=False
     ),
-    "an assertion without text": Failure("AssertionError", 3, step={"3": "assert 4096 == 4097"}, only=(0, 1, 2), world=4),
-    "an exception in a thread": Failure("KeyError: 'shard-00017'", 1, step={"1": THREAD}, only=(0, 2), world=3, timeout_s=4, patient=False),
-    "two ranks with one exception": Failure(
-        "ValueError: sample 88213", None, (0, 2), step={"0": SAME, "2": SAME}, only=(1,), world=3
+    "the same exception on two ranks": Failure(
+        "ValueError: sample 88213", ranks=(0, 2), step={0: SAMPLE, 2: SAMPLE}, only=(1,), world=3
     ),
     "a loss that is not finite": Failure(
-        "FloatingPointError: loss is nan", 2, step={"2": "raise FloatingPointError('loss is nan at step 6')"}, only=(0, 1), world=3
+        "FloatingPointError: loss is nan", 1, step={1: "raise FloatingPointError('loss is nan')"}, only=(0,)
     ),
-    "an exit code without a word": Failure("rank 1 .*exit code 3", 1, step={"1": "raise SystemExit(3)"}, only=(0, 2), world=3),
+    "an exception in a worker of the data loader": Failure(
+        "ValueError: sample 88213", 1, step={1: WORKER.format(SAMPLE)}, only=(0,)
+    ),
+    "a worker of the data loader killed": Failure(
+        "is killed by signal: Killed", 1, step={1: WORKER.format("os.kill(os.getpid(), 9)")}, only=(0,)
+    ),
+    "an exit code without a word": Failure(
+        "ended with exit code 3", 1, step={1: "raise SystemExit(3)"}, only=(0, 2), world=3, **UNKNOWN
+    ),
     "an exit before the process group": Failure(
-        "rank 1 .*exit code 5", 1, start={"1": "raise SystemExit(5)"}, only=(0, 2), world=3, start_timeout_s=10
+        "ended with exit code 5", 1, start={1: "raise SystemExit(5)"}, only=(0,), **ALONE, **UNKNOWN
     ),
     "an exit with code 0 before the process group": Failure(
-        "DistStoreError: (wait|[Tt]imed out)", None, (0, 2), start={"1": "raise SystemExit(0)"}, world=3, start_timeout_s=10, doubt=".", infrastructure=True
+        "DistStoreError: ", start={1: "raise SystemExit(0)"}, doubt=True, infrastructure=True, **ALONE
     ),
-    "SIGKILL": Failure("rank 2 .*SIGKILL", 2, step={"2": "import os; os.kill(os.getpid(), 9)"}, only=(0, 1), world=3),
-    "SIGTERM": Failure("rank 1 .*SIGTERM", 1, step={"1": "import os; os.kill(os.getpid(), 15)"}, only=(0,)),
-    "SIGINT": Failure("KeyboardInterrupt|SIGINT", 1, step={"1": "import os, time; os.kill(os.getpid(), 2); time.sleep(9)"}, only=(0,)),
-    "SIGSEGV": Failure("rank 1 .*SIGSEGV|Segmentation", 1, step={"1": "import ctypes; ctypes.string_at(0)"}, only=(0,)),
-    "SIGSEGV with a stack": Failure(
-        "Fatal Python error: Segmentation fault", 0, step={"0": "import ctypes, faulthandler; faulthandler.enable(); ctypes.string_at(0)"}, only=(1,)
+    "SIGKILL": Failure("was killed by SIGKILL", 2, step={2: SIGNAL.format(9)}, only=(0, 1), world=3, **UNKNOWN),
+    "SIGKILL, later a louder exception of another rank": Failure(
+        "was killed by SIGKILL", 1, step={1: SIGNAL.format(9), 0: AFTERWARDS}, **UNKNOWN
     ),
-    "SIGABRT": Failure("rank 2 .*SIGABRT|Abort", 2, step={"2": "import os; os.abort()"}, only=(0, 1), world=3),
-    "SIGBUS": Failure("rank 1 .*SIGBUS|Bus error", 1, step={"1": BUS}, only=(0,)),
-    "out of memory of the node": Failure(
-        "oom.kill|memory", 1, step={"1": "kept = b'x' * 3_000_000_000"}, only=(0,), status="out_of_memory",
-        arguments=("--slurm-arg", "mem=1500"),
+    "SIGTERM": Failure("was killed by SIGTERM", 1, step={1: SIGNAL.format(15)}, only=(0,), **UNKNOWN),
+    "SIGINT": Failure("was killed by SIGINT", 1, step={1: SIGNAL.format(2)}, only=(0,), **UNKNOWN),
+    "SIGSEGV": Failure("was killed by SIGSEGV", 1, step={1: SEGFAULT}, only=(0,), **UNKNOWN),
+    "SIGSEGV with a stack": Failure("Fatal Python error: Segmentation", 0, step={0: STACK}, only=(1,), **UNKNOWN),
+    "SIGABRT": Failure("was killed by SIGABRT", 3, step={3: SIGNAL.format(6)}, only=(0, 1, 2), world=4, **UNKNOWN),
+    "SIGBUS": Failure("was killed by SIGBUS", 1, step={1: BUS}, only=(0,), **UNKNOWN),
+    "the memory limit of the step": Failure(
+        "oom-kill", 3, step={3: "kept = b'x' * 3_000_000_000"}, only=(0, 1, 2), world=4, sbatch=("mem=2000",), **MEMORY
     ),
-    "an allocation that fails": Failure(
-        "DefaultCPUAllocator", 1, step={"1": "import torch; torch.empty(1 << 46)"}, only=(0,), status="out_of_memory"
+    "an allocation of PyTorch that fails": Failure(
+        "DefaultCPUAllocator", 1, step={1: "import torch\ntorch.empty(1 << 46)"}, only=(0,), **MEMORY
     ),
-    "MemoryError": Failure("MemoryError", 0, step={"0": "bytearray(1 << 60)"}, only=(1,), status="out_of_memory"),
-    "a full disk": Failure(
-        "No space left", 1, step={"1": "open('/dev/full', 'w', buffering=1).write('x\\n')"}, only=(0,)
+    "an allocation of Python that fails": Failure(
+        "MemoryError", 0, step={0: "bytearray(1 << 60)"}, only=(1,), **MEMORY
     ),
-    "a full disk, and a louder rank": Failure(
-        "unexpected pos|iostream|No space|file write failed", 1,
-        step={"1": "import torch; torch.save([torch.zeros(1 << 20)], '/dev/full')", "0": f"await_log('Error')\n{LOUD}"}, only=(2,), world=3,
+    "a full disk": Failure("No space left on device", 1, step={1: FULL}, only=(0,)),
+    "a checkpoint on a full disk, later a louder exception of another rank": Failure(
+        "iostream error", 1, step={1: CHECKPOINT, 0: LOUD.format("iostream error")}, only=(2,), world=3
     ),
     "the port of the rendezvous in use": Failure(
-        "EADDRINUSE|[Aa]ddress already in use", 0, infrastructure=True, start_timeout_s=10, patient=False,
-        start={"0": "import os, socket; socket.create_server(('', int(os.environ['LLMBX_MASTER_PORT']))).detach()"},
+        "failed to listen on any local network address", 0, start={0: RENDEZVOUS}, infrastructure=True, patient=False
     ),
-    "a port in use": Failure(
-        "Address already in use", 1, step={"1": "import socket; own = socket.create_server(('127.0.0.1', 0)); socket.create_server(own.getsockname())"}, only=(0,)
+    "another port in use": Failure("Address already in use", 1, step={1: PORT}, only=(0,), **UNKNOWN),
+    "a module that one node lacks": Failure(
+        "No module named 'fancy_kernels'", 1, start={1: "import fancy_kernels"}, only=(0,), **ALONE
     ),
-    "a module that is missing on one node": Failure("No module named 'fancy_kernels'", 1, start={"1": "import fancy_kernels"}, start_timeout_s=10),
-    "a file that is missing on one node": Failure(
-        "FileNotFoundError: .*/scratch/vocab.json", 1, step={"1": "open('/scratch/vocab.json')"}, only=(0,)
+    "a file that one node lacks": Failure(
+        "FileNotFoundError: [Errno 2] No such file or directory: '/scratch/vocab.json'", 1,
+        step={1: "open('/scratch/vocab.json')"}, only=(0,),
     ),
-    "a hang": Failure("[Tt]imed out waiting", None, None, step={"1": WAIT}, timeout_s=4, world=3, doubt="no line says which", infrastructure=None, patient=False),
+    "a hang": Failure("Timed out waiting 4000ms", step={1: "import time\ntime.sleep(3600)"}, world=3, **HANG),
+    "a stopped rank": Failure("Timed out waiting 4000ms", step={1: STOPPED}, **HANG),
     "a stopped rank that a barrier names": Failure(
-        r"Rank 1\b.* failed to pass monitoredBarrier", 1, step={"0": BARRIER, "1": STOP, "2": BARRIER}, world=3, infrastructure=None, patient=False
-    ),
-    "a stopped rank": Failure("[Tt]imed out waiting", None, None, step={"1": STOP}, timeout_s=4, doubt="no line says which", infrastructure=None, patient=False),
-    "a worker of the data loader that raises": Failure(
-        "ValueError: (Caught|sample 88213)", 1, step={"1": WORKER.format("raise ValueError('sample 88213 has 4097 tokens')")}, only=(0,)
-    ),
-    "a worker of the data loader that is killed": Failure(
-        r"DataLoader worker \(pid.*killed", 1, step={"1": WORKER.format("os.kill(os.getpid(), signal.SIGKILL)")}, only=(0,)
+        "Rank 1 failed to pass monitoredBarrier", 1, step={0: BARRIER, 1: STOPPED, 2: BARRIER}, world=3,
+        patient=False, **UNKNOWN,
     ),
     "collectives of different sizes": Failure(
-        "enforce fail|Error", 1, step={"0": "import torch; torch.distributed.all_reduce(torch.zeros(9))", "1": "import torch; torch.distributed.all_reduce(torch.zeros(700))"}
+        "data size doesn't match expected size", 0, step={0: REDUCE.format(3), 1: REDUCE.format(700)}, only=(1,)
     ),
-    "a lost node": Failure("[Nn]ode", None, status="node_fail", outside="lose", infrastructure=True),
-    "the time limit": Failure("TIMEOUT|TIME LIMIT", None, status="timeout", outside="limit", infrastructure=False),
-    "a cancelled job": Failure("CANCELLED", None, status="cancelled", outside="cancel", infrastructure=False),
-}
+    "a lost node": Failure("NODE_FAIL", lost="n6", outside="lose", status="node_fail", infrastructure=True),
+    "the time limit": Failure("TIMEOUT", outside="limit", status="timeout", **UNKNOWN),
+    "an output that cannot be opened": Failure(
+        "n1 could not open the job's output", lost="n1", outside="block", sbatch=("hold",), infrastructure=True
+    ),
+    "a job that its user cancels": Failure("CANCELLED", outside="cancel", status="cancelled", **UNKNOWN),
+}  # fmt: skip

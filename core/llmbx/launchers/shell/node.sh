@@ -1,6 +1,8 @@
 # Describe this node, for comparisons: the machine that submitted the job may differ.
 {
   echo "host $LLMBX_NODE_NAME"
+  echo "hostname $(uname -n)"
+  echo "rank $LLMBX_RANK"
   echo "kernel $(uname -r)"
   echo "cores $(nproc --all)"
   while IFS=: read -r key value; do

@@ -355,6 +355,8 @@ cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
 # Describe this node, for comparisons: the machine that submitted the job may differ.
 {
   echo "host $LLMBX_NODE_NAME"
+  echo "hostname $(uname -n)"
+  echo "rank $LLMBX_RANK"
   echo "kernel $(uname -r)"
   echo "cores $(nproc --all)"
   while IFS=: read -r key value; do

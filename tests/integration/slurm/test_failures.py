@@ -1,0 +1,165 @@
+"""Failures of ranks in real trainings under a real Slurm: llmbx names the first one, whatever the others print."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ...patience import PATIENCE_S, wait_until
+from ..conftest import COMMAND, clean_environment
+from . import cluster
+from .real_failures import FAILURES, Failure
+
+ROOT = Path(__file__).parents[3]
+INJECTOR = ROOT / "tests/fixtures/fault_injector"
+AT_ONCE = 6
+"""Runs at a time: most of them wait for something most of the time."""
+
+PATIENT = """\
+[clusters.patient.srun]
+kill-on-bad-exit = "0"
+wait = "30"
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What llmbx says of a run: its result, and its explanation."""
+
+    result: dict[str, Any]
+    explained: dict[str, Any]
+    status: dict[str, Any]
+
+
+class Trainings:
+    """Trainings on a Slurm of their own, whose last two nodes are there to be lost."""
+
+    def __init__(self, slurm: cluster.Cluster, install: Path, config: Path) -> None:
+        plugin = str(ROOT / "examples/torch_lm")
+        variables = {"SLURM_CONF": str(slurm.config), "LLMBX_CONFIG": str(config), "LLMBX_PLUGINS": plugin}
+        self.slurm, self.environment = slurm, clean_environment(install, **variables)
+
+    def llmbx(self, *arguments: str) -> str:
+        """What the command prints."""
+        return subprocess.run(
+            [COMMAND, *arguments], env=self.environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        ).stdout
+
+    def run(self, failure: Failure) -> Ended:
+        """Run it to its end."""
+        changed = {"PYTHONPATH": INJECTOR, "OMP_NUM_THREADS": "1", "INJECT_FAILURE": json.dumps(failure.inject)}
+        nodes = ("nodelist=n5,n6" if failure.outside == "lose" else "exclude=n5,n6", *failure.sbatch)
+        printed = self.llmbx(
+            "run", "torch_lm", "--gpus", str(failure.world), "--gpus-per-node", str(failure.world // failure.nodes),
+            "--launcher", "slurm", "--steps", "100000" if failure.outside else "300",
+            *(("--detach",) if failure.outside else ("--format", "json")),
+            *(("--cluster", "patient") if failure.patient else ()),
+            *(part for name, value in changed.items() for part in ("--env", f"{name}={value}")),
+            *(part for option in nodes for part in ("--slurm-arg", option)),
+        ).strip()  # fmt: skip
+        result = self._interfere(printed, failure.outside) if failure.outside else json.loads(printed)
+        said = [json.loads(self.llmbx(verb, result["run_id"], "--format", "json")) for verb in ("explain", "status")]
+        return Ended(result, *said)
+
+    def _interfere(self, name: str, outside: str) -> dict[str, Any]:
+        """Do something to a run that was submitted, and follow it to its end; its result."""
+        status = json.loads(self.llmbx("status", name, "--format", "json"))
+        folder = Path(status["log"]).parent
+        getattr(self, outside)(status["job_id"], folder)
+        self.llmbx("logs", "--follow", name)
+        result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+        return result
+
+    def lose(self, job: str, folder: Path) -> None:
+        """The last node goes dead: its ranks say no word more, and its slurmd is killed; the controller is told."""
+        self._trains(folder)
+        ranks = [int(path.name) for path in Path("/proc").glob("[0-9]*") if _of(path, job, "n6")]
+        for process in {*ranks, *map(_parent, ranks)}:
+            os.kill(process, signal.SIGSTOP)
+        self.slurm.stop_daemon("slurmd.n6.pid", signal.SIGKILL)
+        self.slurm.call("scontrol", "update", "nodename=n6", "state=down", "reason=Not responding")
+        for process in {*ranks, *map(_parent, ranks)}:
+            os.kill(process, signal.SIGKILL)
+
+    def limit(self, job: str, folder: Path) -> None:
+        """The time limit of the job comes."""
+        self._trains(folder)
+        self.slurm.call("scontrol", "update", f"jobid={job}", "EndTime=now")
+
+    def cancel(self, job: str, folder: Path) -> None:
+        """Its user cancels the job."""
+        self._trains(folder)
+        self.slurm.call("scancel", job)
+
+    def block(self, job: str, folder: Path) -> None:
+        """A folder is where the output of the job, which is held, must be."""
+        next(folder.glob("sbatch_*.out"), folder / f"sbatch_{folder.name}.out").mkdir()
+        self.slurm.call("scontrol", "release", job)
+
+    def _trains(self, folder: Path) -> None:
+        def trains() -> bool:
+            return any("step 6/" in log.read_text() for log in folder.glob("log-*.out"))
+
+        wait_until(trains, "no step was seen")
+
+
+def _of(process: Path, job: str, node: str) -> bool:
+    """Whether a process is a rank of the job on the node."""
+    try:
+        variables = (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return {f"SLURM_JOB_ID={job}".encode(), f"SLURMD_NODENAME={node}".encode()} <= {*variables}
+
+
+def _parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.fixture(scope="module")
+def ended(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Ended]]]:
+    """All runs, of which several are made at a time."""
+    why = cluster.install()
+    if why:
+        if os.environ.get("CI"):
+            pytest.fail(f"{why}; CI must run the Slurm tests")
+        pytest.skip(why)
+    config = tmp_path_factory.mktemp("failures") / "llmbx.toml"
+    config.write_text(PATIENT)
+    with tempfile.TemporaryDirectory(prefix="llmbx-slurm-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+        private = cluster.Cluster(Path(folder), nodes=6, cpus=32, cgroups=True)
+        try:
+            private.start()
+            trainings = Trainings(private, shared_install, config)
+            trainings.llmbx("run", "torch_lm", "--gpus", "1", "--steps", "2")  # builds the environment once
+            order = sorted(FAILURES, key=lambda name: not FAILURES[name].outside)  # these wait for Slurm
+            yield {name: pool.submit(trainings.run, FAILURES[name]) for name in order}
+        finally:
+            pool.shutdown(cancel_futures=True)
+            private.stop()
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_the_first_failure_is_named(name: str, ended: dict[str, Future[Ended]]) -> None:
+    failure, found = FAILURES[name], ended[name].result()
+    result, explained = found.result, found.explained["failed"]
+    assert result["status"] == failure.status and result["data_valid"] is False, result["cause"]
+    assert failure.cause in result["cause"]
+    assert found.status["reason"] == result["cause"] and explained["cause"] in result["cause"]
+    assert result["cause_rank"] == explained["rank"] == failure.rank, result["cause"]
+    assert failure.doubt or tuple(result["cause_ranks"]) == failure.named, result["cause"]
+    assert result["cause_node"] == explained["node"] == failure.node
+    assert bool(result["doubt"]) == failure.doubt
+    assert explained["infrastructure"] is failure.infrastructure
+    told = {line["rank"] for line in found.explained["followed"]}
+    assert {*failure.only} <= told and not {*failure.only} & {*result["cause_ranks"]}, told
