@@ -44,9 +44,9 @@ FAILURES_INTRO = """## Real failures
 
 {failures} failures in trainings with PyTorch of two to four ranks under a real Slurm
 (`tests/integration/slurm/test_failures.py`): what ranks do is known, and what the others print about it is what
-PyTorch, gloo, srun and Slurm print. The cause, its rank and its node are those in `result.json`, and `llmbx explain` says the
-same; *unknown* is said together with the doubt where no line tells which rank was first. The ranks in the last column
-print errors, too, which only follow."""
+PyTorch, gloo, srun and Slurm print. The cause, its rank and its node are those in `result.json`, and `llmbx explain`
+says the same; *unknown* is said together with the doubt where no line tells which rank was first. The ranks in the last
+column print errors, too, which only follow."""
 
 MADE_INTRO = """## Made-up logs
 

@@ -112,5 +112,5 @@ def _told(found: Failure | None) -> tuple[Echo, ...]:
     if found is None:
         return ()
     others = {echo.rank for echo in found.echoes}
-    ranks = [rank for rank in found.ranks if rank not in others] or [found.rank]
-    return (*(Echo(text=found.cause, rank=rank, time=found.time) for rank in ranks), *found.echoes)
+    ranks: list[int | None] = [rank for rank in found.ranks if rank not in others]
+    return (*(Echo(text=found.cause, rank=rank, time=found.time) for rank in ranks or [found.rank]), *found.echoes)

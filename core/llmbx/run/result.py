@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from ..clock import elapsed, lasted_s
+from ..errors import LlmbxError
 from ..launchers.nodes import node_named, node_of_rank, read_nodes
 from ..model import Figures, JobStatus, Node, Result, RunSpec
 from ..model.failure import Failure
 from ..model.result import CheckOutcome, ImageFacts, Timing, WorkloadFacts
 from ..record import first_step
-from ..record.attempts import stored_attempts
-from ..record.folder import Record, Run
+from ..record.attempts import FOLDER, stored_attempts
+from ..record.folder import Record, Run, read_result
+from .cancellation import WHY as NEVER
 from .checks import texts
 from .configuration import Doubts
 from .gpu_time import gpu_time
 from .verdict import Verdict
+
+CAUSE = ("cause", "cause_rank", "cause_ranks", "cause_node", "doubt")
+"""Members that say who failed first, and why."""
 
 
 def result_of(
@@ -59,7 +65,21 @@ def result_of(
             *doubts.warnings,
         ),
     )
-    return changed
+    return _of_attempt_before(run, status, changed)
+
+
+def _of_attempt_before(run: Run, status: JobStatus, result: Result) -> Result:
+    """The result of a retry that never started: its cause is that of the attempt before, which is why it was made."""
+    if status.verdict != NEVER or not run.record.attempts:
+        return result
+    with suppress(LlmbxError):
+        before = read_result(run.path / FOLDER / str(run.record.attempts[-1].number))
+        if before is not None:
+            cause = {name: getattr(before, name) for name in CAUSE}
+            why = f"attempt {run.record.attempt} could not be started: {result.cause}"
+            kept: Result = result.replace(**cause, warnings=(why, *result.warnings))
+            return kept
+    return result
 
 
 def _who(verdict: Verdict, status: JobStatus, nodes: Sequence[Node]) -> dict[str, object]:
@@ -75,19 +95,19 @@ def _who(verdict: Verdict, status: JobStatus, nodes: Sequence[Node]) -> dict[str
     rank = found.rank if found.rank is not None or found.ranks else status.rank
     return {
         "cause_rank": rank,
-        "cause_ranks": found.ranks,
+        "cause_ranks": found.ranks or (() if rank is None else (rank,)),
         "cause_node": _node(found, rank, status, nodes),
         "doubt": found.doubt,
     }
 
 
 def _node(found: Failure, rank: int | None, status: JobStatus, nodes: Sequence[Node]) -> str | None:
-    """The node of a failure: that of its rank, else the one that its lines name."""
+    """The node of a failure: the one that its lines name, else that of its rank."""
+    if found.node is not None and (named := node_named(nodes, found.node)):
+        return named
     if rank is not None and (own := node_of_rank(nodes, rank)):
         return own
-    if found.node is not None:
-        return node_named(nodes, found.node) or found.node
-    return status.node if rank is not None and rank == status.rank else None
+    return found.node or (status.node if rank is not None and rank == status.rank else None)
 
 
 def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:

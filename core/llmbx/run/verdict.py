@@ -143,8 +143,10 @@ def with_end(log: Log, job: JobStatus) -> Log:
     """The log with the end of the rank that ended first, as the launcher has it; as it is if that is not known."""
     if job.rank is None or not job.exit_code or job.verdict is not None:
         return log
-    facts = {"exit_code": job.exit_code, FIRST: 1}
-    end = Event(kind="rank_exit", text=exited(job), rank=job.rank, node=job.node, fatal=True, facts=facts)
+    end = Event(
+        kind="rank_exit", text=exited(job), rank=job.rank, node=job.node, fatal=True,
+        facts={"exit_code": job.exit_code, FIRST: 1},
+    )  # fmt: skip
     later = [*log.later, 0] if len(log.later) == len(log.events) else log.later
     known: Log = log.replace(events=[*log.events, end], later=later)
     return known

@@ -158,10 +158,13 @@ def test_a_next_attempt_that_cannot_be_started_ends_the_run(spec: RunSpec, runne
     cluster.log, cluster.outcomes = SHORT_LOG, [NODE_FAILED]
     run = runner.start(spec.replace(retries=2), print)
     cluster.before_submission = refused
+    screen = Screen()
     with pytest.raises(InfraError, match="the scheduler refused the job"):
-        runner.attend(run, Screen())
+        attend(run, context, screen)
+    assert screen.events == [f"attempt 0 failed: {CAUSE}; the next attempt could not be started"]
     result = read_result(run.path)
     assert result is not None and (result.status, result.attempt, exit_code(result)) == ("failed", 1, 4)
-    assert result.cause == "the scheduler refused the job"
+    assert (result.cause, result.cause_node) == (CAUSE, "n7"), "why it was retried is worth more than why it was not"
+    assert "attempt 1 could not be started: the scheduler refused the job" in result.warnings
     assert (result.job_id, result.steps_seen) == (None, 0), "those of the first attempt are in its own result"
     assert (run.path / FOLDER / "0" / run.log.name).read_text() == SHORT_LOG

@@ -107,6 +107,8 @@ StoragePass=slurm
 StorageLoc=slurm_acct_db
 """
 
+NAMED = 'hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && exec "$@"'
+
 
 class Cluster:
     """A Slurm of `nodes` nodes (n1, n2 …) in `folder`."""
@@ -119,9 +121,14 @@ class Cluster:
         cpus: int = 16,
         accounts: bool = False,
         cgroups: bool = False,
+        hosts: str | None = None,
     ) -> None:
-        """`cgroups`: the kernel limits the memory of each step, where this user may; else slurmd measures it."""
+        """`cgroups`: the kernel limits the memory of each step, where this user may; else slurmd measures it.
+
+        `hosts` is the pattern of the nodes' own names, where this user may give them some: of n1, `vm-{}` is `vm-n1`.
+        """
         self.folder = folder
+        self.hosts = hosts if os.geteuid() == 0 else None
         self.cgroups = cgroups and os.access("/sys/fs/cgroup/memory", os.W_OK)
         self.nodes = nodes
         self.extra = extra
@@ -167,7 +174,16 @@ class Cluster:
     def start_node(self, name: str) -> None:
         """Start the slurmd of one node."""
         (self.folder / "spool" / name).mkdir(parents=True, exist_ok=True)
-        self.call("slurmd", "-N", name)
+        command = ["slurmd", "-N", name]
+        if self.hosts is not None:
+            names = self.folder / f"{name}.hosts"
+            names.write_text(f"127.0.0.1 localhost {self.host(name)}\n")
+            command = ["unshare", "--uts", "--mount", "sh", "-c", NAMED, "sh", self.host(name), str(names), *command]
+        self.call(*command)
+
+    def host(self, name: str) -> str:
+        """The node's own name, which its programs print."""
+        return self.hosts.format(name) if self.hosts is not None else socket.gethostname()
 
     def wait_idle(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait until all nodes are idle."""

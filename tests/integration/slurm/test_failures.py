@@ -49,27 +49,35 @@ class Trainings:
         variables = {"SLURM_CONF": str(slurm.config), "LLMBX_CONFIG": str(config), "LLMBX_PLUGINS": plugin}
         self.slurm, self.environment = slurm, clean_environment(install, **variables)
 
-    def llmbx(self, *arguments: str) -> str:
-        """What the command prints."""
+    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The command, as a user types it."""
         return subprocess.run(
             [COMMAND, *arguments], env=self.environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
-        ).stdout
+        )
+
+    def llmbx(self, *arguments: str) -> str:
+        """What the command prints."""
+        return self.call(*arguments).stdout
 
     def run(self, failure: Failure) -> Ended:
         """Run it to its end."""
+        outside = failure.outside
+        printed = self.llmbx(*self.arguments(failure), *(("--detach",) if outside else ("--format", "json")))
+        result = self._interfere(printed.strip(), outside) if outside else json.loads(printed)
+        said = [json.loads(self.llmbx(verb, result["run_id"], "--format", "json")) for verb in ("explain", "status")]
+        return Ended(result, *said)
+
+    def arguments(self, failure: Failure) -> list[str]:
+        """What a user types for the run."""
         changed = {"PYTHONPATH": INJECTOR, "OMP_NUM_THREADS": "1", "INJECT_FAILURE": json.dumps(failure.inject)}
         nodes = ("nodelist=n5,n6" if failure.outside == "lose" else "exclude=n5,n6", *failure.sbatch)
-        printed = self.llmbx(
+        return [
             "run", "torch_lm", "--gpus", str(failure.world), "--gpus-per-node", str(failure.world // failure.nodes),
-            "--launcher", "slurm", "--steps", "100000" if failure.outside else "300",
-            *(("--detach",) if failure.outside else ("--format", "json")),
+            "--launcher", "slurm", "--steps", "100000" if failure.outside else "30",
             *(("--cluster", "patient") if failure.patient else ()),
             *(part for name, value in changed.items() for part in ("--env", f"{name}={value}")),
             *(part for option in nodes for part in ("--slurm-arg", option)),
-        ).strip()  # fmt: skip
-        result = self._interfere(printed, failure.outside) if failure.outside else json.loads(printed)
-        said = [json.loads(self.llmbx(verb, result["run_id"], "--format", "json")) for verb in ("explain", "status")]
-        return Ended(result, *said)
+        ]  # fmt: skip
 
     def _interfere(self, name: str, outside: str) -> dict[str, Any]:
         """Do something to a run that was submitted, and follow it to its end; its result."""
@@ -127,8 +135,8 @@ def _parent(process: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def ended(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Ended]]]:
-    """All runs, of which several are made at a time."""
+def trainings(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
+    """A Slurm whose nodes have names of their own beside those in Slurm, and the environment of the trainings."""
     why = cluster.install()
     if why:
         if os.environ.get("CI"):
@@ -136,17 +144,24 @@ def ended(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         pytest.skip(why)
     config = tmp_path_factory.mktemp("failures") / "llmbx.toml"
     config.write_text(PATIENT)
-    with tempfile.TemporaryDirectory(prefix="llmbx-slurm-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
-        private = cluster.Cluster(Path(folder), nodes=6, cpus=32, cgroups=True)
+    with tempfile.TemporaryDirectory(prefix="llmbx-slurm-") as folder:
+        private = cluster.Cluster(Path(folder), nodes=6, cpus=32, cgroups=True, hosts="host-{}.example")
         try:
             private.start()
-            trainings = Trainings(private, shared_install, config)
-            trainings.llmbx("run", "torch_lm", "--gpus", "1", "--steps", "2")  # builds the environment once
-            order = sorted(FAILURES, key=lambda name: not FAILURES[name].outside)  # these wait for Slurm
-            yield {name: pool.submit(trainings.run, FAILURES[name]) for name in order}
+            found = Trainings(private, shared_install, config)
+            found.llmbx("run", "torch_lm", "--gpus", "1", "--steps", "2")  # builds the environment once
+            yield found
         finally:
-            pool.shutdown(cancel_futures=True)
             private.stop()
+
+
+@pytest.fixture(scope="module")
+def ended(trainings: Trainings) -> Iterator[dict[str, Future[Ended]]]:
+    """All runs, of which several are made at a time."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        order = sorted(FAILURES, key=lambda name: not FAILURES[name].outside)  # these wait for Slurm
+        yield {name: pool.submit(trainings.run, FAILURES[name]) for name in order}
+        pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.parametrize("name", FAILURES)
@@ -163,3 +178,61 @@ def test_the_first_failure_is_named(name: str, ended: dict[str, Future[Ended]]) 
     assert explained["infrastructure"] is failure.infrastructure
     told = {line["rank"] for line in found.explained["followed"]}
     assert {*failure.only} <= told and not {*failure.only} & {*result["cause_ranks"]}, told
+
+
+BROKEN = """\
+import pathlib, sys, time
+if not pathlib.Path("attempts").exists():
+    print({!r}, flush=True)
+    while "task 0: Exited" not in next(pathlib.Path().glob("sbatch_*.out")).read_text():
+        time.sleep(0.1)
+    sys.exit(1)
+"""
+"""A rank whose hardware breaks, and that ends after the other one."""
+
+NOTICES = """\
+import pathlib
+if not pathlib.Path("attempts").exists():
+    await_log({!r})
+    raise ConnectionResetError("Connection reset by peer")
+"""
+ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+XID = "{} kernel: NVRM: Xid (PCI:0000:9d:00): 79, pid=9523, GPU has fallen off the bus."
+
+
+BY_ITSELF = {0: NOTICES.format("uncorrectable ECC"), 1: BROKEN.format(ECC)}
+"""The second rank prints an error of its GPU. The first one notices that it is gone, and ends before it."""
+
+
+def by_another(host: str) -> dict[int, str]:
+    """The first rank prints what the kernel of the second one's node says, which has another name than in Slurm."""
+    return {0: f"print({XID.format(host)!r}, flush=True)\n{NOTICES.format('fallen off')}", 1: BROKEN.format("ready")}
+
+
+@pytest.mark.parametrize(("who", "cause"), [("itself", ECC), ("another rank", "NVRM: Xid")])
+def test_a_retry_leaves_out_the_node_of_the_failure_by_the_name_that_slurm_has_for_it(
+    who: str, cause: str, trainings: Trainings
+) -> None:
+    slurm = trainings.slurm
+    steps = BY_ITSELF if who == "itself" else by_another(slurm.host("n2") if slurm.hosts else "n2")
+    arguments = trainings.arguments(Failure(cause, step=steps))
+    done = trainings.call(*arguments, "--retries", "1", "--format", "json")
+    result = json.loads(done.stdout)
+    assert (result["status"], result["attempt"]) == ("completed", 1), done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "attempt 0 failed: " in line]
+    assert cause in line and line.endswith("; attempt 1 of 1 without n2")
+    assert "ExcNodeList=n[2,5-6]" in slurm.call("scontrol", "show", "job", result["job_id"])
+
+
+def test_the_first_cause_stays_if_no_other_node_is_left(trainings: Trainings) -> None:
+    trainings.slurm.call("scontrol", "create", "PartitionName=pair", "Nodes=n3,n4", "State=UP")
+    arguments = trainings.arguments(Failure(ECC, step=BY_ITSELF, sbatch=("partition=pair",)))
+    done = trainings.call(*arguments, "--retries", "1", "--format", "json")
+    (line,) = [line for line in done.stderr.splitlines() if "attempt 0 failed" in line]
+    assert ECC in line and done.returncode == 4
+    listed = json.loads(trainings.llmbx("jobs", "--format", "json"))
+    folder = Path(json.loads(trainings.llmbx("status", listed[0]["run_id"], "--format", "json"))["log"]).parent
+    result = json.loads((folder / "result.json").read_text())
+    assert (result["attempt"], result["cause_rank"], result["cause_node"]) == (1, 1, "n4")
+    assert ECC in result["cause"]
+    assert any(warning.startswith("attempt 1 could not be started: ") for warning in result["warnings"])
