@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..errors import InfraError
 from ..logs.find import find_logs
+from ..logs.origin import last_words
 from ..model import Result, Step
 from ..model.failure import Echo, Failure
 from ..plugins.manager import Plugins
@@ -81,6 +82,10 @@ class TrainingLog:
             return []
         with self._reading.file.file.open("rb") as file:
             return file.read().decode("utf-8", "replace").split("\n")
+
+    def last_words(self, rank: int) -> str | None:
+        """The last line that a rank printed; None without labels of ranks. Raises `OSError`."""
+        return last_words(self.lines(), rank)
 
     @property
     def unread(self) -> str | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .lines import split_label
 from .printed import whole
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -48,6 +50,7 @@ _NODE = re.compile(
     rf"|(?:on node|Node failure on|RUNNING AT) (?P<launch>{_HOST})"
     rf"|^(?P<kernel>{_HOST}) kernel: "
     rf"|^\s*host +: (?P<torchrun>{_HOST})"
+    rf"|: (?P<ssh>{_HOST}): ssh exited "
 )
 _RANK = re.compile(
     r"\b(?:global |process )?(?:[Rr]ank|RANK)(?: ?: ?| |=|\[)(\d{1,7})\b(?!\.)"
@@ -104,8 +107,17 @@ def origin(line: str, label: str | None = None) -> Origin:
     return Origin(line[:position], text, rank, node, time or printed_time(text))
 
 
-def unwrapped(line: str) -> list[str]:
-    """The lines of a text that a container engine, a collector or a logger wrapped in JSON; another line as it is."""
+def last_words(lines: Sequence[str], rank: int) -> str | None:
+    """The last line with the label of a rank, but for those of its node's daemon; None without labels."""
+    for line in reversed(lines):
+        _, who, text = split_label(line)
+        if who == rank and text.strip() and not _DAEMON.match(text):
+            return text.strip()
+    return None
+
+
+def unwrapped(line: str) -> str:
+    """The text of a line that a container engine or a collector wrapped in JSON; another line as it is."""
     if not _JSON.match(line):
         return [line]
     try:

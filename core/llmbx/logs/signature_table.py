@@ -56,8 +56,12 @@ TABLE: tuple[Signature, ...] = (
     _signature(
         "segfault", "cause", r"^[\w./()-]{0,20}malloc\(\): |double free or corruption|free\(\): invalid|corrupted size"
     ),
-    # a worker's exception that was raised again; what the worker raised follows
+    # an exception of another process that was raised again; what that process raised follows
     _signature("exception", "end", r"^\w+(?:Error|Exception): Caught \w+ in .{1,60} process \d+\.$"),
+    _signature("exception", "end", r"\bProcess(?:Raised|Exited)Exception: *$"),
+    # the last words of other languages
+    _signature("exception", "cause", r"\bAssertion [`'].{1,300}[`'] failed"),
+    _signature("exception", "cause", r"^thread '.{1,80}' panicked at |^panic: |^Exception in thread \""),
     _signature("exception", "cause", r"^F\d{4,8} .{0,80}\] Check failed"),
     # hardware
     _signature("gpu_error", "cause", rf"\bXid(?: \([^)]{{1,80}}\))?:? (?:{FATAL_XIDS})\b|[Ff]allen off the bus", True),
@@ -210,8 +214,7 @@ TABLE: tuple[Signature, ...] = (
     # a shell's report of a job, in any language: `job.sh: line 3:  4711 Aborted    python train.py`
     _signature("rank_exit", "end", "|".join(f"{name}{_REPORT}" for name in ("sh: ", "sh : ", "script: ", "script : "))),
     _signature("rank_exit", "end", r"RANK \d{1,7} PID \d+ RUNNING AT \S+|BAD TERMINATION"),
-    _signature("rank_exit", "end", r": error: \S{1,255}: tasks? [\d,-]+: [A-Z]"),
-    _signature("rank_exit", "end", r"^\s*exitcode\s+: -?\d+"),
+    _signature("rank_exit", "end", r"^\s*exitcode\s+: -?\d+|: ssh exited with exit code \d+"),
     _signature("nccl_warning", "detail", r"\bNCCL WARN\b"),
 )
 

@@ -67,11 +67,7 @@ _TEARDOWN = re.compile(
 )
 _LAGGING = re.compile(r"\[(\d{1,7}(?:, \d{1,7})*)\]|Rank (\d{1,7}) failed|/task:(\d{1,7})")
 _QUOTES = re.compile(r"printing \w{1,20} log file:?$")
-_BEFORE = {"Exception in thread": "thread", "The above exception was": "wraps"}
-"""What Python prints before a traceback, and the fact of its event: of a thread, whose end the process survives, and
-of an exception that the one before it has caused.
-"""
-
+_GROUP = "  + Exception Group "
 _REMOTE = ("Original ", "Remote ")
 _OF_RANK = re.compile(r"\(RANK (\d{1,7})\)$")
 _FIELD = re.compile(r"^\s*(host|rank|exitcode|traceback)\s+: (.*)$")
@@ -85,8 +81,8 @@ _LONGEST_SUMMARY = 12
 class _Traceback:
     """An open traceback: how many lines it has, whether it comes from the end of the interpreter, and its facts."""
 
-    def __init__(self, origin: Origin, harmless: bool, **facts: int) -> None:
-        self.origin, self.harmless, self.facts = origin, harmless, facts
+    def __init__(self, origin: Origin, harmless: bool, group: bool) -> None:
+        self.origin, self.harmless, self.group = origin, harmless, group
         self.lines = 0
 
 
@@ -198,16 +194,14 @@ class Signatures:
     def _begin(self, line: str) -> list[Event]:
         """Open a traceback: what stands before its first line is the label of its writer."""
         head = line[: line.index(TRACEBACK)]
+        group = head.endswith(_GROUP)
+        head = head.removesuffix(_GROUP)
         for word in _REMOTE:
             head = head.removesuffix(word)
         key = without_times(head)
         harmless = key in self._harmless or any(sign in self._previous for sign in _HARMLESS)
         self._harmless.discard(key)
-        fact = self._before.pop(key, None)
-        here = origin(line, head)
-        if of_rank := _OF_RANK.search(line):
-            here = dataclasses.replace(here, rank=whole(of_rank[1]))
-        self._open[key] = _Traceback(here, harmless, **({fact: 1} if fact else {}))
+        self._open[key] = _Traceback(origin(line, head), harmless, group)
         return []
 
     def _label(self, line: str) -> str | None:
@@ -221,6 +215,7 @@ class Signatures:
         opened.lines += 1
         self._waited = 0
         text = self._text(label, line)
+        text = text.lstrip().removeprefix("| ") if opened.group else text
         if text.startswith("+") or ((text[:1].isspace() or not text) and opened.lines < _MAX_TRACEBACK):
             opened.harmless = opened.harmless or _TEARDOWN.search(text) is not None
             return []

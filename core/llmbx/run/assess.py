@@ -8,6 +8,7 @@ import os
 from ..clock import lasted_s, set_during
 from ..errors import PluginError
 from ..logs.lines import last_lines, split_label
+from ..logs.origin import last_words
 from ..measure.figures import measure
 from ..model import Evidence, Figures, JobStatus, Prints, Result, RunSpec, Value
 from ..model.flops import Flops
@@ -110,7 +111,7 @@ def _judge_end(run: Run, plugins: Plugins, status: JobStatus, reading: Reading) 
     """How the run ended, by its job and its log."""
     log, spec = with_end(reading.log, status), run.record.spec
     refusal = next(iter(start_refusals(run, plugins) if not log.steps else ()), None)
-    last = last_line(run.log_file)
+    last = last_line(run.log_file, status.rank)
     verdict = judge(spec, status, log.steps, log.events, last, refusal, reading.first, log.later)
     return verdict if log.out_of_order else _require_steps(verdict, reading.figures, spec)
 
@@ -151,9 +152,11 @@ def start_refusals(run: Run, plugins: Plugins) -> list[str]:
     return refusals(runtime.start_failure if runtime else "", run.path)
 
 
-def last_line(log: RunFile) -> str | None:
-    """Return the last non-empty line of a log, without its prefix of rank and time."""
+def last_line(log: RunFile, rank: int | None = None) -> str | None:
+    """Return the last non-empty line of a log, without its prefix of rank and time; that of a rank if lines have it."""
     lines = last_lines(log, TAIL_BYTES)
+    if rank is not None and any(split_label(line)[1] is not None for line in lines):
+        return last_words(lines, rank)
     return next((split_label(line)[2].strip() for line in reversed(lines) if line.strip()), None)
 
 

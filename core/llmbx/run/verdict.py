@@ -69,7 +69,7 @@ def judge(
     if job.exit_code == 0:
         return Verdict(status="failed", data_valid=False, cause=_short(spec, steps))
     if found is not None and found.cause == exited(job):
-        quote = _quote(spec, None if found.echoes else last_line, None if steps else refusal)
+        quote = _quote(spec, last_line, None if steps else refusal)
         return Verdict(status=status, data_valid=whole, cause=_after(whole, _exit(job, quote)))
     cause = _line(found, job) or _exit(job, _quote(spec, last_line, None if steps else refusal))
     return Verdict(status=status, data_valid=whole, cause=_after(whole, cause), failure=found)

@@ -15,10 +15,14 @@ class Place(Value, frozen=True):
 
 
 class Explanation(Value, frozen=True):
-    """What is known about the end of a run. `failure` is None if nothing tells of a failure; `note` says what else."""
+    """What is known about the end of a run. `failure` is None if nothing tells of a failure; `note` says what else.
+
+    `last` is the last line that a rank printed of which only the end is known.
+    """
 
     failure: Failure | None
     place: Place | None = None
+    last: str | None = None
     note: str | None = None
 
 
@@ -44,5 +48,6 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "file": place.file if place else None,
         "line": place.line if place else None,
         "infrastructure": found.infrastructure,
+        "last_line": explanation.last,
     }
     return {"failed": failed, "followed": found.echoes, "unrelated": found.unrelated}

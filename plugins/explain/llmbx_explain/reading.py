@@ -9,6 +9,9 @@ from llmbx.api.verbs import Plugins, TrainingLog
 
 from .explanation import Explanation, place_of
 
+ENDED = ("rank_exit", "killed", "segfault")
+"""Kinds of failure whose line says how a rank ended, and not why."""
+
 
 def explain(path: Path, plugins: Plugins) -> Explanation:
     """The explanation of the log at a path, or in a run's folder. Raises `UsageError` for none, or more than one."""
@@ -22,4 +25,6 @@ def explain(path: Path, plugins: Plugins) -> Explanation:
     if found is None:
         return Explanation(failure=None, note=f"{log.path}: nothing tells of a failure")
     lines = log.lines()
-    return Explanation(failure=found, place=place_of(found, log.path, lines) if lines else None)
+    place = place_of(found, log.path, lines) if lines else None
+    last = log.last_words(found.rank) if found.kind in ENDED and found.rank is not None else None
+    return Explanation(failure=found, place=place, last=last)

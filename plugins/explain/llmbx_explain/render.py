@@ -47,6 +47,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield f"  {found.cause[:MOST_TEXT]}"
     if place is not None and place.line is not None:
         yield f"  {place.file}:{place.line}"
+    if explanation.last:
+        yield f"its last line: {explanation.last[:MOST_TEXT]}"
     if found.doubt:
         yield f"in doubt: {found.doubt}"
     for title, echoes in (("followed", found.echoes), ("unrelated, as the training went on", found.unrelated)):
