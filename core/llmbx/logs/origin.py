@@ -111,7 +111,7 @@ def last_words(lines: Sequence[str], rank: int) -> str | None:
     """The last line with the label of a rank, but for those of its node's daemon; None without labels."""
     for line in reversed(lines):
         _, who, text = split_label(line)
-        if who == rank and text.strip() and not _DAEMON.match(text):
+        if who == rank and text.strip() and not _DAEMON.search(line[:200]):
             return text.strip()
     return None
 

@@ -18,7 +18,6 @@ from ..record.folder import Record, Run
 from ..record.host import is_me
 from ..record.masking import mask_folder
 from ..resolve.numbering import first_number
-from ..run_files import RunFile
 from ..secrets import known
 from .cancellation import as_cancelled
 from .checks import decide
@@ -82,7 +81,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
 def assess_without_log(run: Run, status: JobStatus) -> Ended:
     """Build the result of an ended run from its status alone, without any plugin."""
     spec = run.record.spec
-    verdict = judge(spec, status, [], [], last_line(run.log_file))
+    verdict = judge(spec, status, [], [], last_line(run))
     result = result_of(run, status, verdict, measure(spec, [], None), notes=_earlier(run))
     return Ended(run=run, status=status, log=Log(), result=result)
 
@@ -111,7 +110,7 @@ def _judge_end(run: Run, plugins: Plugins, status: JobStatus, reading: Reading) 
     """How the run ended, by its job and its log."""
     log, spec = with_end(reading.log, status), run.record.spec
     refusal = next(iter(start_refusals(run, plugins) if not log.steps else ()), None)
-    last = last_line(run.log_file, status.rank)
+    last = last_line(run, status.rank)
     verdict = judge(spec, status, log.steps, log.events, last, refusal, reading.first, log.later)
     return verdict if log.out_of_order else _require_steps(verdict, reading.figures, spec)
 
@@ -152,12 +151,14 @@ def start_refusals(run: Run, plugins: Plugins) -> list[str]:
     return refusals(runtime.start_failure if runtime else "", run.path)
 
 
-def last_line(log: RunFile, rank: int | None = None) -> str | None:
-    """Return the last non-empty line of a log, without its prefix of rank and time; that of a rank if lines have it."""
-    lines = last_lines(log, TAIL_BYTES)
-    if rank is not None and any(split_label(line)[1] is not None for line in lines):
-        return last_words(lines, rank)
-    return next((split_label(line)[2].strip() for line in reversed(lines) if line.strip()), None)
+def last_line(run: Run, rank: int | None = None) -> str | None:
+    """Return the last non-empty line of a run's log, without its prefix of rank and time; that of a rank, if known."""
+    own = run.files.file(f"rank-{rank}.log")
+    lines = last_lines(own if own.exists() else run.log_file, TAIL_BYTES)
+    if rank is not None and (said := last_words(lines, rank)):
+        return said
+    parts = (split_label(line) for line in reversed(lines))
+    return next((text.strip() for _, who, text in parts if text.strip() and (None in (rank, who))), None)
 
 
 def formula(spec: RunSpec, plugins: Plugins) -> tuple[Flops | None, tuple[str, ...]]:

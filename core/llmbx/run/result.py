@@ -89,7 +89,8 @@ def _who(verdict: Verdict, status: JobStatus, nodes: Sequence[Node]) -> dict[str
         return {}
     if found is None:
         ranks = () if status.rank is None else (status.rank,)
-        return {"cause_rank": status.rank, "cause_ranks": ranks, "cause_node": status.node}
+        node = status.node or (None if status.rank is None else node_of_rank(nodes, status.rank))
+        return {"cause_rank": status.rank, "cause_ranks": ranks, "cause_node": node}
     if found.cause[:200] not in verdict.cause:
         return {}
     rank = found.rank if found.rank is not None or found.ranks else status.rank

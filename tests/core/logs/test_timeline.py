@@ -401,6 +401,28 @@ def test_a_worker_that_raises_is_quoted_by_its_rank_and_its_own_words_are_the_ca
     assert found is not None and (found.cause, found.rank) == ("KeyError: 'text'", 4)
 
 
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("a.out: foo.c:5: main: Assertion `n == 3' failed.", None),
+        ("Loss.cu:250: block: [0,0,0], thread: [0,0,0] Assertion `t >= 0 && t < n_classes` failed.", None),
+        ("thread '<unnamed>' panicked at src/trainer.rs:517:53:", None),
+        ("panic: runtime error: index out of range [3] with length 3", None),
+        ('Exception in thread "main" java.lang.IllegalStateException: shard 3 is short', None),
+        ("pdsh@head: gpu-2: ssh exited with exit code 1", None),
+        (
+            '  + Exception Group Traceback (most recent call last):\n  |   File "train.py", line 1, in <module>\n'
+            "  | ExceptionGroup: loaders (2 sub-exceptions)\n  +-+---------------- 1 ----------------\n"
+            "    | ValueError: shard 3 is short\n    +------------------------------------",
+            "ExceptionGroup: loaders (2 sub-exceptions)",
+        ),
+    ],
+)
+def test_last_words_of_other_programs(line: str, cause: str | None) -> None:
+    found = read([*reset(0), *(f"3: {part}" for part in line.split("\n"))])
+    assert found is not None and (found.cause, found.rank) == (cause or line, 3)
+
+
 def test_what_a_daemon_says_has_its_node_and_not_the_rank_of_its_label() -> None:
     """srun labels the lines of a node's slurmstepd with the first rank there."""
     line = "2: slurmstepd-n2: error: Detected 1 oom-kill event(s) in StepId=4.0."

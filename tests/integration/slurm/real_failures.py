@@ -152,7 +152,7 @@ FAILURES: dict[str, Failure] = {
         "is killed by signal: Killed", 1, step={1: WORKER.format("os.kill(os.getpid(), 9)")}, only=(0,)
     ),
     "an exit code without a word": Failure(
-        "ended with exit code 3", 1, step={1: "raise SystemExit(3)"}, only=(0, 2), world=3, **UNKNOWN
+        "ended with exit code 3", 1, step={1: "raise SystemExit(3)"}, only=(0,), **UNKNOWN
     ),
     "an exit before the process group": Failure(
         "ended with exit code 5", 1, start={1: "raise SystemExit(5)"}, only=(0,), **ALONE, **UNKNOWN

@@ -59,6 +59,17 @@ def test_of_a_log_without_a_failure_nothing_is_invented(tmp_path: Path) -> None:
     assert json.loads(explain(path, "--format", "json").stdout) == {"failed": None, "followed": [], "unrelated": []}
 
 
+def test_of_a_rank_that_only_ended_its_last_line_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "slurm-8.out"
+    path.write_text(
+        "5: cat: /data/shard: No such file or directory\n2: step 3\nsrun: error: n2: task 5: Exited with exit code 1\n"
+        "5: slurmstepd-n2: error: *** STEP 8.0 ON n2 CANCELLED AT 2026-11-26T11:29:17 ***\n"
+    )
+    assert "its last line: cat: /data/shard: No such file or directory" in explain(path).stdout.splitlines()
+    failed = json.loads(explain(path, "--format", "json").stdout)["failed"]
+    assert (failed["rank"], failed["last_line"]) == (5, "cat: /data/shard: No such file or directory")
+
+
 def test_a_doubt_is_said(tmp_path: Path) -> None:
     path = tmp_path / "tie.out"
     path.write_text(
