@@ -42,7 +42,7 @@ stops it; faults that do not hide one another share a training. A mini is never 
 
 FAILURES_INTRO = """## Real failures
 
-{failures} failures in trainings with PyTorch of two to four ranks under a real Slurm
+{failures} failures in trainings of two to four ranks with PyTorch or a framework, under a real Slurm
 (`tests/integration/slurm/test_failures.py`): what ranks do is known, and what the others print about it is what
 PyTorch, gloo, srun and Slurm print. The cause, its rank and its node are those in `result.json`, and `llmbx explain`
 says the same; *unknown* is said together with the doubt where no line tells which rank was first. The ranks in the last
@@ -77,7 +77,9 @@ def _failures() -> Iterator[str]:
     for name, failure in FAILURES.items():
         ranks = ", ".join(map(str, failure.named)) or ("unknown" if failure.doubt else "")
         only = ", ".join(map(str, failure.only))
-        yield f"| {name} | {failure.world} ranks | `{failure.cause}` | {ranks} | {failure.node or ''} | {only} |"
+        cause = "` or `".join(failure.cause.split(" or "))
+        place = f"{ranks} | {failure.node or ''}"
+        yield f"| {name} | {failure.training}, {failure.world} ranks | `{cause}` | {place} | {only} |"
 
 
 def _made() -> Iterator[tuple[str, ...]]:

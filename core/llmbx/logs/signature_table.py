@@ -100,7 +100,7 @@ TABLE: tuple[Signature, ...] = (
     _signature("nccl_lagging", "watchdog", r"Rank \d{1,7} failed to pass monitoredBarrier"),
     _signature("nccl_lagging", "watchdog", r"(?:unhealthy|heartbeat|did not reach|timed out).{0,300}/task:\d{1,7}"),
     _signature("nccl_lagging", "watchdog", r"^\s*/job:\S{1,80}/task:\d{1,7}"),
-    _signature("peer_lost", "watchdog", r"Timed out waiting \d+ms for \w+ operation"),
+    _signature("peer_lost", "watchdog", r"Timed out waiting \d+ms for \w+ operation|timeout caused pair closure"),
     _signature("peer_lost", "contact", r"successfully reached monitoredBarrier, but received errors"),
     _signature("stopped", "stopped", r"ChildFailedError|SignalException|SIGTERMException|got signal: (?:2|15)\b"),
     _signature(

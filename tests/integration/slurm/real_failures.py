@@ -57,6 +57,7 @@ PORT = "import socket\nown = socket.create_server(('127.0.0.1', 0))\nsocket.crea
 BARRIER = "import datetime, torch\ntorch.distributed.monitored_barrier(timeout=datetime.timedelta(seconds=4))"
 REDUCE = "import torch\ntorch.distributed.all_reduce(torch.zeros({}))"
 STOPPED = SIGNAL.format(19)
+TIMEOUT = "Timed out waiting 4000ms or Application timeout caused pair closure"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +65,10 @@ class Failure:
     """A failure: what ranks do, and what must be named.
 
     `start` and `step` have the Python text by rank: before the process group is made, or before the sixth step of the
-    optimizer. `cause` is in the cause. `rank` is the rank that is named, `ranks` are those that failed alike. `only`
-    are the ranks that only echo it: they print something afterwards and are never named. `outside` is what is done to
-    the job from outside. Ranks have a node each, unless there are four: two on each node.
+    optimizer. `cause` is in the cause, or one of several (`... or ...`). `rank` is the rank that is named, `ranks` are
+    those that failed alike. `only` are the ranks that only echo it: they print something afterwards and are never
+    named. `outside` is what is done to the job from outside. Ranks have a node each, unless there are four: two on each
+    node.
     """
 
     cause: str
@@ -90,6 +92,8 @@ class Failure:
     patient: bool = True
     """Whether srun lets the other ranks end by themselves; else it ends them at once."""
     sbatch: tuple[str, ...] = ()
+    training: str = "PyTorch"
+    """Whose training it is; a mini of the framework."""
 
     @property
     def named(self) -> tuple[int, ...]:
@@ -125,6 +129,11 @@ MEMORY: dict[str, Any] = {"status": "out_of_memory"}
 HANG: dict[str, Any] = {"timeout_s": 4, "patient": False, "doubt": True, "infrastructure": None}
 """The others wait for four seconds, and are then ended with the rank that hangs."""
 
+TRAININGS = {
+    "PyTorch": ("torch_lm", "--steps", "30"),
+    "Megatron-Bridge": ("llama3.1", "--plugin", "nemo", "--size", "mini", "--steps", "8"),
+}
+"""What is run."""
 
 FAILURES: dict[str, Failure] = {
     "an exception": Failure("ValueError: sample 88213", 2, step={2: SAMPLE}, only=(0, 1, 3), world=4),
@@ -194,14 +203,17 @@ FAILURES: dict[str, Failure] = {
         "FileNotFoundError: [Errno 2] No such file or directory: '/scratch/vocab.json'", 1,
         step={1: "open('/scratch/vocab.json')"}, only=(0,),
     ),
-    "a hang": Failure("Timed out waiting 4000ms", step={1: "import time\ntime.sleep(3600)"}, world=3, **HANG),
-    "a stopped rank": Failure("Timed out waiting 4000ms", step={1: STOPPED}, **HANG),
+    "a hang": Failure(TIMEOUT, step={1: "import time\ntime.sleep(3600)"}, world=3, **HANG),
+    "a stopped rank": Failure(TIMEOUT, step={1: STOPPED}, **HANG),
     "a stopped rank that a barrier names": Failure(
         "Rank 1 failed to pass monitoredBarrier", 1, step={0: BARRIER, 1: STOPPED, 2: BARRIER}, world=3,
         patient=False, **UNKNOWN,
     ),
     "collectives of different sizes": Failure(
         "data size doesn't match expected size", 0, step={0: REDUCE.format(3), 1: REDUCE.format(700)}, only=(1,)
+    ),
+    "an exception in a framework": Failure(
+        "ValueError: sample 88213", 1, step={1: SAMPLE}, only=(0,), training="Megatron-Bridge"
     ),
     "a lost node": Failure("NODE_FAIL", lost="n6", outside="lose", status="node_fail", infrastructure=True),
     "the time limit": Failure("TIMEOUT", outside="limit", status="timeout", **UNKNOWN),
