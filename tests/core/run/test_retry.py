@@ -139,6 +139,18 @@ def test_the_next_attempt_leaves_out_the_node_that_failed(failed: Ended, runner:
     assert run.record.spec.plugin_settings == {"cluster": {"exclude": "n7"}}
 
 
+@pytest.mark.parametrize(("named", "without"), [("n2", "n2"), ("elsewhere", "n7"), (None, "n7")])
+def test_the_node_of_the_failure_is_left_out_if_it_is_one_of_the_runs(
+    named: str | None, without: str, failed: Ended, context: RunContext, cluster: Cluster
+) -> None:
+    """Else it is the launcher's, on which a rank ended first."""
+    (failed.run.path / "node-1.txt").write_text("host n2\n")
+    ended: Ended = failed.replace(result=failed.result.replace(cause_node=named))
+    run = start_next_attempt(ended, context, CAUSE)
+    assert cluster.scripts == [f"#!/bin/sh\n# without {without}\n"]
+    assert [attempt.node for attempt in run.record.attempts] == [without]
+
+
 def too_small(spec: RunSpec) -> Launcher:
     raise UsageError("the allocation has 1 node, the run needs 2")
 
