@@ -92,9 +92,8 @@ def origin(line: str, label: str | None = None) -> Origin:
         position = len(label)
     text = line[position:]
     if daemon := _DAEMON.match(text):
-        return Origin(
-            line[:position], text, None, short_host(daemon[1]) if daemon[1] else node, time or printed_time(text)
-        )
+        node = short_host(daemon[1]) if daemon[1] else node
+        return Origin(line[:position], text, rank, node, time or printed_time(text))
     if rank is None and (tag := _TAG.search(line[:200])):
         rank = whole(tag[1])
         if label is None:
@@ -105,6 +104,11 @@ def origin(line: str, label: str | None = None) -> Origin:
     if named := _NODE.search(text):
         node = short_host(next(filter(None, named.groups())))
     return Origin(line[:position], text, rank, node, time or printed_time(text))
+
+
+def of_daemon(text: str) -> bool:
+    """Whether the text of a line is that of a node's daemon."""
+    return _DAEMON.match(text) is not None
 
 
 def last_words(lines: Sequence[str], rank: int) -> str | None:

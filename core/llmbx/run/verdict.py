@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
+from ..logs.origin import of_daemon
 from ..logs.timeline import FIRST, failure
 from ..measure.training import Training
 from ..model import Event, JobStatus, RunSpec, Step, Value
@@ -49,7 +50,7 @@ def judge(
     A run is completed if the process succeeded, the last expected step was seen, and every loss is finite. A run with
     complete data whose teardown failed is `data_valid`, with its exit code and cause.
     """
-    diverged, found = Training(steps).fault, failure(events, later, bool(steps), failed=True)
+    diverged, found = broken(steps), _of_task(failure(events, later, bool(steps), failed=True), job)
     whole = reached_end(spec, steps, first) and diverged is None
     status = _status(job, found)
     if diverged is not None:
@@ -94,6 +95,14 @@ def reached_end(spec: RunSpec, steps: Sequence[Step], first: int | None = None) 
     if first is not None:
         return last.number >= first + spec.steps - 1
     return last.number >= (spec.steps - 1 if last.total is None else max(last.total, spec.steps - 1))
+
+
+def _of_task(found: Failure | None, job: JobStatus) -> Failure | None:
+    """The failure with the rank that the launcher names, if the daemon of its node tells of it, under the first one."""
+    if found is None or job.rank is None or found.node != job.node or not of_daemon(found.cause):
+        return found
+    known: Failure = found.replace(rank=job.rank, ranks=(job.rank,))
+    return known
 
 
 def _status(job: JobStatus, found: Failure | None) -> Status:

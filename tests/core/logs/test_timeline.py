@@ -423,11 +423,10 @@ def test_last_words_of_other_programs(line: str, cause: str | None) -> None:
     assert found is not None and (found.cause, found.rank) == (cause or line, 3)
 
 
-def test_what_a_daemon_says_has_its_node_and_not_the_rank_of_its_label() -> None:
-    """srun labels the lines of a node's slurmstepd with the first rank there."""
-    line = "2: slurmstepd-n2: error: Detected 1 oom-kill event(s) in StepId=4.0."
-    found = read([line, *reset(0)])
-    assert found is not None and (found.kind, found.rank, found.node) == ("out_of_memory", None, "n2")
+def test_what_a_daemon_says_has_its_node() -> None:
+    found = read(["2: slurmstepd-n2: error: Detected 1 oom-kill event(s) in StepId=4.0.", *reset(0)])
+    assert found is not None and (found.kind, found.node) == ("out_of_memory", "n2")
+    assert found.cause.startswith("slurmstepd-n2: error: Detected 1 oom-kill")
 
 
 def test_if_every_rank_only_waited_the_first_is_unknown() -> None:

@@ -140,6 +140,17 @@ def test_the_message_of_the_container_tool_precedes_the_last_log_line(make_spec:
     assert str(after.cause).endswith("its log ends with: the end"), "a rank that trained had its container"
 
 
+@pytest.mark.parametrize(("node", "rank"), [("n2", 3), ("n1", 2)])
+def test_the_launcher_knows_of_which_rank_a_daemon_tells(make_spec: Make, node: str, rank: int) -> None:
+    """Its lines have the label of the first rank of its node."""
+    text = "slurmstepd-n2: error: Detected 1 oom-kill event(s) in StepId=4.0."
+    event = Event(kind="out_of_memory", text=text, rank=2, node="n2", fatal=True)
+    job = JobStatus(state="ended", exit_code=137, verdict="out_of_memory", rank=3, node=node)
+    verdict = judge(make_spec(), job, WHOLE[:3], [event])
+    assert verdict.failure is not None and (verdict.failure.rank, verdict.failure.ranks) == (rank, (rank,))
+    assert verdict.cause == f"rank {rank}: {text}"
+
+
 ECHO = Event(kind="peer_lost", text="Connection closed by peer", rank=0, fatal=True)
 LAGGING = Event(kind="nccl_lagging", text="Rank 1 failed to pass monitoredBarrier", rank=1, facts={"by": 3})
 OTHER = Event(kind="exception", text="LookupError: rank 3", rank=0, fatal=True)

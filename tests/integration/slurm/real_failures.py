@@ -56,6 +56,9 @@ RENDEZVOUS = "import os, socket\nsocket.create_server(('', int(os.environ['LLMBX
 PORT = "import socket\nown = socket.create_server(('127.0.0.1', 0))\nsocket.create_server(own.getsockname())"
 BARRIER = "import datetime, torch\ntorch.distributed.monitored_barrier(timeout=datetime.timedelta(seconds=4))"
 REDUCE = "import torch\ntorch.distributed.all_reduce(torch.zeros({}))"
+SLEEP = "import time\ntime.sleep(3600)"
+IDLE = {0: SLEEP, 1: SLEEP}
+"""Both ranks wait for what is done to them from outside."""
 STOPPED = SIGNAL.format(19)
 TIMEOUT = "Timed out waiting 4000ms or Application timeout caused pair closure"
 
@@ -144,7 +147,7 @@ FAILURES: dict[str, Failure] = {
     "an exception, earlier another one that was caught": Failure(
         "ValueError: sample 88213", 1, start={0: CAUGHT}, step={1: SAMPLE}, only=(0,)
     ),
-    "an assertion without text": Failure("AssertionError", 3, step={3: "assert 4096 == 4097"}, only=(0, 1, 2), world=4),
+    "an assertion without text": Failure("AssertionError", 1, step={1: "assert 4096 == 4097"}, only=(0,)),
     "an exception in a thread, and a hang": Failure(
         "KeyError: 'shard-00017'", 1, step={1: THREAD}, only=(0,), timeout_s=4, patient=False
     ),
@@ -169,7 +172,7 @@ FAILURES: dict[str, Failure] = {
     "an exit with code 0 before the process group": Failure(
         "DistStoreError: ", start={1: "raise SystemExit(0)"}, doubt=True, infrastructure=True, **ALONE
     ),
-    "SIGKILL": Failure("was killed by SIGKILL", 2, step={2: SIGNAL.format(9)}, only=(0, 1), world=3, **UNKNOWN),
+    "SIGKILL": Failure("was killed by SIGKILL", 1, step={1: SIGNAL.format(9)}, only=(0,), **UNKNOWN),
     "SIGKILL, later a louder exception of another rank": Failure(
         "was killed by SIGKILL", 1, step={1: SIGNAL.format(9), 0: AFTERWARDS}, **UNKNOWN
     ),
@@ -177,7 +180,7 @@ FAILURES: dict[str, Failure] = {
     "SIGINT": Failure("was killed by SIGINT", 1, step={1: SIGNAL.format(2)}, only=(0,), **UNKNOWN),
     "SIGSEGV": Failure("was killed by SIGSEGV", 1, step={1: SEGFAULT}, only=(0,), **UNKNOWN),
     "SIGSEGV with a stack": Failure("Fatal Python error: Segmentation", 0, step={0: STACK}, only=(1,), **UNKNOWN),
-    "SIGABRT": Failure("was killed by SIGABRT", 3, step={3: SIGNAL.format(6)}, only=(0, 1, 2), world=4, **UNKNOWN),
+    "SIGABRT": Failure("was killed by SIGABRT", 1, step={1: SIGNAL.format(6)}, only=(0,), **UNKNOWN),
     "SIGBUS": Failure("was killed by SIGBUS", 1, step={1: BUS}, only=(0,), **UNKNOWN),
     "the memory limit of the step": Failure(
         "oom-kill", 3, step={3: "kept = b'x' * 3_000_000_000"}, only=(0, 1, 2), world=4, sbatch=("mem=2000",), **MEMORY
@@ -203,7 +206,7 @@ FAILURES: dict[str, Failure] = {
         "FileNotFoundError: [Errno 2] No such file or directory: '/scratch/vocab.json'", 1,
         step={1: "open('/scratch/vocab.json')"}, only=(0,),
     ),
-    "a hang": Failure(TIMEOUT, step={1: "import time\ntime.sleep(3600)"}, world=3, **HANG),
+    "a hang": Failure(TIMEOUT, step={1: SLEEP}, **HANG),
     "a stopped rank": Failure(TIMEOUT, step={1: STOPPED}, **HANG),
     "a stopped rank that a barrier names": Failure(
         "Rank 1 failed to pass monitoredBarrier", 1, step={0: BARRIER, 1: STOPPED, 2: BARRIER}, world=3,
@@ -215,10 +218,10 @@ FAILURES: dict[str, Failure] = {
     "an exception in a framework": Failure(
         "ValueError: sample 88213", 1, step={1: SAMPLE}, only=(0,), training="Megatron-Bridge"
     ),
-    "a lost node": Failure("NODE_FAIL", lost="n6", outside="lose", status="node_fail", infrastructure=True),
-    "the time limit": Failure("TIMEOUT", outside="limit", status="timeout", **UNKNOWN),
+    "a lost node": Failure("NODE_FAIL", lost="n6", step=IDLE, outside="lose", status="node_fail", infrastructure=True),
+    "the time limit": Failure("TIMEOUT", step=IDLE, outside="limit", status="timeout", **UNKNOWN),
     "an output that cannot be opened": Failure(
         "n1 could not open the job's output", lost="n1", outside="block", sbatch=("hold",), infrastructure=True
     ),
-    "a job that its user cancels": Failure("CANCELLED", outside="cancel", status="cancelled", **UNKNOWN),
+    "a job that its user cancels": Failure("CANCELLED", step=IDLE, outside="cancel", status="cancelled", **UNKNOWN),
 }  # fmt: skip

@@ -74,7 +74,6 @@ class Trainings:
         return [
             "run", *TRAININGS[failure.training], "--gpus", str(failure.world),
             "--gpus-per-node", str(failure.world // failure.nodes), "--launcher", "slurm",
-            *(("--steps", "100000") if failure.outside else ()),
             *(("--cluster", "patient") if failure.patient else ()),
             *(part for name, value in changed.items() for part in ("--env", f"{name}={value}")),
             *(part for option in nodes for part in ("--slurm-arg", option)),
@@ -117,7 +116,7 @@ class Trainings:
 
     def _trains(self, folder: Path) -> None:
         def trains() -> bool:
-            return any("step 6/" in log.read_text() for log in folder.glob("log-*.out"))
+            return any("step 5/" in log.read_text() for log in folder.glob("log-*.out"))
 
         wait_until(trains, "no step was seen")
 
