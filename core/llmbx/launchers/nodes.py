@@ -6,6 +6,7 @@ The machine that submits a job does not know the machines that the job runs on, 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..model import Node, Scalar

@@ -120,8 +120,8 @@ def last_words(lines: Sequence[str], rank: int) -> str | None:
     return None
 
 
-def unwrapped(line: str) -> str:
-    """The text of a line that a container engine or a collector wrapped in JSON; another line as it is."""
+def unwrapped(line: str) -> list[str]:
+    """The lines of a text that a container engine, a collector or a logger wrapped in JSON; another line as it is."""
     if not _JSON.match(line):
         return [line]
     try:

@@ -29,6 +29,10 @@ Role = Literal["cause", "precursor", "contact", "watchdog", "end", "scheduler", 
 """
 
 
+BY = "by"
+"""Fact of an event about other ranks: the rank that printed it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """A kind of event, and the pattern of its lines.
@@ -214,6 +218,7 @@ TABLE: tuple[Signature, ...] = (
     # a shell's report of a job, in any language: `job.sh: line 3:  4711 Aborted    python train.py`
     _signature("rank_exit", "end", "|".join(f"{name}{_REPORT}" for name in ("sh: ", "sh : ", "script: ", "script : "))),
     _signature("rank_exit", "end", r"RANK \d{1,7} PID \d+ RUNNING AT \S+|BAD TERMINATION"),
+    _signature("rank_exit", "end", r": error: \S{1,255}: tasks? [\d,-]+: [A-Z]"),
     _signature("rank_exit", "end", r"^\s*exitcode\s+: -?\d+|: ssh exited with exit code \d+"),
     _signature("nccl_warning", "detail", r"\bNCCL WARN\b"),
 )

@@ -26,7 +26,7 @@ from ..model.failure import Failure
 from .literals import Filter, without_numbers
 from .origin import Origin, origin, unwrapped, without_times
 from .printed import whole
-from .signature_table import Role, Signature, match, table_filter
+from .signature_table import BY, Role, Signature, match, table_filter
 from .timeline import failure
 
 MAX_EVENTS = 32
@@ -40,9 +40,6 @@ MAX_TEXT = 500
 
 FINISHED = "finished"
 """Kind of the event that marks the end of the training loop; later failures have the fact `after` = "finished"."""
-
-BY = "by"
-"""Fact of an event about other ranks: the rank that printed it."""
 
 TRACEBACK = "Traceback (most recent call last)"
 
@@ -68,6 +65,12 @@ _TEARDOWN = re.compile(
 _LAGGING = re.compile(r"\[(\d{1,7}(?:, \d{1,7})*)\]|Rank (\d{1,7}) failed|/task:(\d{1,7})")
 _QUOTES = re.compile(r"printing \w{1,20} log file:?$")
 _GROUP = "  + Exception Group "
+
+_BEFORE = {"Exception in thread": "thread", "The above exception was": "wraps"}
+"""What Python prints before a traceback, and the fact of its event: of a thread, whose end the process survives, and
+of an exception that the one before it has caused.
+"""
+
 _REMOTE = ("Original ", "Remote ")
 _OF_RANK = re.compile(r"\(RANK (\d{1,7})\)$")
 _FIELD = re.compile(r"^\s*(host|rank|exitcode|traceback)\s+: (.*)$")
@@ -81,8 +84,8 @@ _LONGEST_SUMMARY = 12
 class _Traceback:
     """An open traceback: how many lines it has, whether it comes from the end of the interpreter, and its facts."""
 
-    def __init__(self, origin: Origin, harmless: bool, group: bool) -> None:
-        self.origin, self.harmless, self.group = origin, harmless, group
+    def __init__(self, origin: Origin, harmless: bool, group: bool, **facts: int) -> None:
+        self.origin, self.harmless, self.group, self.facts = origin, harmless, group, facts
         self.lines = 0
 
 
@@ -201,7 +204,11 @@ class Signatures:
         key = without_times(head)
         harmless = key in self._harmless or any(sign in self._previous for sign in _HARMLESS)
         self._harmless.discard(key)
-        self._open[key] = _Traceback(origin(line, head), harmless, group)
+        fact = self._before.pop(key, None)
+        here = origin(line, head)
+        if of_rank := _OF_RANK.search(line):
+            here = dataclasses.replace(here, rank=whole(of_rank[1]))
+        self._open[key] = _Traceback(here, harmless, group, **({fact: 1} if fact else {}))
         return []
 
     def _label(self, line: str) -> str | None:
@@ -307,7 +314,7 @@ _DETAIL = Signature("nccl_warning", "detail", re.compile(""))
 
 
 _MAX_SHAPES = 4096
-_BEGINNINGS = (TRACEBACK, *_HARMLESS, *_BEFORE, "Last error:", "Root Cause (first observed failure)")
+_BEGINNINGS = (TRACEBACK, "what():", *_HARMLESS, *_BEFORE, "Last error:", "Root Cause (first observed failure)")
 """What the lines have after which others are read."""
 
 

@@ -13,8 +13,7 @@ from functools import lru_cache
 
 from ..model import Event
 from ..model.failure import Echo, Failure
-from .signature_table import EXPLAINED, Role, match
-from .signatures import BY
+from .signature_table import BY, EXPLAINED, Role, match
 
 MOST_RANKS = 16
 """Maximum number of ranks that are named."""

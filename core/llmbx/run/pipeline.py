@@ -223,6 +223,7 @@ class Runner(RunContext):
         try:
             after = start_next_attempt(ended, self, cause)
         except BaseException as error:
+            report(f"attempt {ended.run.record.attempt} failed: {cause}; the next attempt could not be started")
             self.conclude_unstarted(read_run(run.path), error)
             raise
         report(_retry_message(ended, after, cause))
@@ -275,45 +276,6 @@ def _not_started(error: BaseException) -> JobStatus:
         return JobStatus(state="ended", exit_code=130, verdict="cancelled", reason=f"interrupted{by} before the start")
     code = error.exit_code if isinstance(error, LlmbxError) else 1
     return JobStatus(state="ended", exit_code=code, verdict="not_started", reason=one_line(error))
-
-
-def attend(run: Run, context: RunContext, sink: Sink) -> Result:
-    """Follow a started run to its end and finalize it.
-
-    Ctrl-C, SIGTERM and SIGHUP cancel a run whose launcher is attended.
-
-    A run that fails because of the infrastructure is retried while attempts are left; the result is the last attempt's.
-    After an interruption nothing is retried. If the run ended for another reason meanwhile, its result is written, and
-    the interruption raised: it is meant for the whole command.
-    """
-    while True:
-        status, interruption = _follow(run, context, sink)
-        if interruption is not None:
-            result = conclude(run, context.plugins, status)
-            if exit_code(result) != INTERRUPTED:
-                raise interruption
-            return result
-        after = close(run, context, status, lambda text: sink.event(Event(kind=RESTARTED, text=text)))
-        if isinstance(after, Result):
-            return after
-        run = after
-
-
-def close(run: Run, context: RunContext, status: JobStatus, report: Callable[[str], None]) -> Result | Run:
-    """Write and return the result of an ended run; or start its next attempt, `report` it, and return the run."""
-    known = own_result(run)
-    ended = assess(run, context.plugins, status)
-    cause = retry_cause(ended, context.plugins) if not known else None
-    if cause is None:
-        return known or write(ended)
-    try:
-        after = start_next_attempt(ended, context, cause)
-    except BaseException as error:
-        report(f"attempt {ended.run.record.attempt} failed: {cause}; the next attempt could not be started")
-        conclude_unstarted(read_run(run.path), context.plugins, error)
-        raise
-    report(_retry_message(ended, after, cause))
-    return after
 
 
 def _retry_message(ended: Ended, run: Run, cause: str) -> str:

@@ -50,7 +50,8 @@ def judge(
     A run is completed if the process succeeded, the last expected step was seen, and every loss is finite. A run with
     complete data whose teardown failed is `data_valid`, with its exit code and cause.
     """
-    diverged, found = broken(steps), _of_task(failure(events, later, bool(steps), failed=True), job)
+    found = _of_task(failure(events, later, bool(steps), failed=True), job)
+    diverged = Training(steps).fault
     whole = reached_end(spec, steps, first) and diverged is None
     status = _status(job, found)
     if diverged is not None:

@@ -141,12 +141,12 @@ def test_the_next_attempt_leaves_out_the_node_that_failed(failed: Ended, runner:
 
 @pytest.mark.parametrize(("named", "without"), [("n2", "n2"), ("elsewhere", "n7"), (None, "n7")])
 def test_the_node_of_the_failure_is_left_out_if_it_is_one_of_the_runs(
-    named: str | None, without: str, failed: Ended, context: RunContext, cluster: Cluster
+    named: str | None, without: str, failed: Ended, runner: Runner, cluster: Cluster
 ) -> None:
     """Else it is the launcher's, on which a rank ended first."""
     (failed.run.path / "node-1.txt").write_text("host n2\n")
     ended: Ended = failed.replace(result=failed.result.replace(cause_node=named))
-    run = start_next_attempt(ended, context, CAUSE)
+    run = start_next_attempt(ended, runner, CAUSE)
     assert cluster.scripts == [f"#!/bin/sh\n# without {without}\n"]
     assert [attempt.node for attempt in run.record.attempts] == [without]
 
@@ -172,7 +172,7 @@ def test_a_next_attempt_that_cannot_be_started_ends_the_run(spec: RunSpec, runne
     cluster.before_submission = refused
     screen = Screen()
     with pytest.raises(InfraError, match="the scheduler refused the job"):
-        attend(run, context, screen)
+        runner.attend(run, screen)
     assert screen.events == [f"attempt 0 failed: {CAUSE}; the next attempt could not be started"]
     result = read_result(run.path)
     assert result is not None and (result.status, result.attempt, exit_code(result)) == ("failed", 1, 4)
