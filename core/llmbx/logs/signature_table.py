@@ -65,7 +65,7 @@ TABLE: tuple[Signature, ...] = (
     _signature("exception", "end", r"\bProcess(?:Raised|Exited)Exception: *$"),
     # the last words of other languages
     _signature("exception", "cause", r"\bAssertion [`'].{1,300}[`'] failed"),
-    _signature("exception", "cause", r"^thread '.{1,80}' panicked at |^panic: |^Exception in thread \""),
+    _signature("exception", "cause", r"^(?:thread '.{1,80}' panicked at |panic: |Exception in thread \")"),
     _signature("exception", "cause", r"^F\d{4,8} .{0,80}\] Check failed"),
     # hardware
     _signature("gpu_error", "cause", rf"\bXid(?: \([^)]{{1,80}}\))?:? (?:{FATAL_XIDS})\b|[Ff]allen off the bus", True),
@@ -219,7 +219,8 @@ TABLE: tuple[Signature, ...] = (
     _signature("rank_exit", "end", "|".join(f"{name}{_REPORT}" for name in ("sh: ", "sh : ", "script: ", "script : "))),
     _signature("rank_exit", "end", r"RANK \d{1,7} PID \d+ RUNNING AT \S+|BAD TERMINATION"),
     _signature("rank_exit", "end", r": error: \S{1,255}: tasks? [\d,-]+: [A-Z]"),
-    _signature("rank_exit", "end", r"^\s*exitcode\s+: -?\d+|: ssh exited with exit code \d+"),
+    _signature("rank_exit", "end", r"^\s*exitcode\s+: -?\d+"),
+    _signature("rank_exit", "end", r": ssh exited with exit code \d+"),
     _signature("nccl_warning", "detail", r"\bNCCL WARN\b"),
 )
 
