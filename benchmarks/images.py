@@ -96,9 +96,7 @@ def measure(tool: str, name: str, folder: Path, swapped: bool, times: dict[str, 
     times["the same, warm"].append(timed(lambda: run(typed_import(tool, name), folder)))
     image = runtime.prepare(request, folder, lambda line: None)
     times["warm prepare"].append(timed(lambda: runtime.prepare(request, folder, lambda line: None)))
-    times["first look"].append(
-        timed(lambda: runtime.look_inside(image, folder))
-    )
+    times["first look"].append(timed(lambda: runtime.look_inside(image, folder)))
     start = bare_start(tool, image.path or image.reference, "true")
     times["tool start"].append(timed(lambda: run(start)))
     times["rank"].append(timed(lambda: run(rank(runtime, image, folder))))
