@@ -271,6 +271,9 @@ FAULTS: dict[str, Fault] = {
     "an illegal access at the end": Fault("crash-at-end", "failed", _after(ILLEGAL)),
     "an NCCL abort at the end": Fault("crash-at-end", "failed", _after(NCCL)),
     "a traceback at the end": Fault("crash-at-end", "failed", _after(TRACEBACK)),
+    "a traceback of a thread at the end": Fault(
+        "crash-at-end", "failed", _after(f"Exception in thread Thread-1 (save):\n{TRACEBACK}")
+    ),
     "an NCCL abort before the last line": Fault("crash-at-end", "failed", _at_last_step(NCCL)),
     "a segmentation fault at the end": Fault("crash-at-end", "failed", _after("Segmentation fault (core dumped)")),
     "Xid inside": Fault("failure-inside", "warning", _inside(XID)),

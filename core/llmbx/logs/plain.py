@@ -26,6 +26,15 @@ class PlainParser(LogParser):
         self._missing = 0
         self._highest: float | None = None
 
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        """Whether a failure is open, or its progress is watched."""
+        return self._signatures.waits or self._missing > 0
+
+    def matters(self, text: str) -> bool:
+        """Whether a failure may be in the line."""
+        return Signatures.matters(text)
+
     def feed(self, line: Line) -> Iterable[Record]:
         """The failures of one line, or the progress that it shows after one."""
         found = self._signatures.feed(line)

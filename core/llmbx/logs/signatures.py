@@ -126,6 +126,16 @@ class Signatures:
         self._summary = self._quoting = None
         self._waited = 0
 
+    @property
+    def waits(self) -> bool:
+        """Whether the next line must be read whatever it says: a traceback or the like is open."""
+        return self._waits
+
+    @staticmethod
+    def matters(text: str) -> bool:
+        """Whether a line with this text, without digits and pointers, must be read while nothing is open."""
+        return _matters(text)
+
     @staticmethod
     def first_failure(
         events: Sequence[Event], later_steps: Sequence[int] = (), stepped: bool = False
@@ -146,7 +156,7 @@ class Signatures:
         shape = without_numbers(line)
         if shape in self._quiet:
             return True
-        quiet = not _matters(shape)
+        quiet = not _matters(shape.decode("utf-8", "replace"))
         if quiet and len(self._quiet) < _MAX_SHAPES:
             self._quiet.add(shape)
         return quiet
@@ -326,11 +336,10 @@ def _others() -> Filter:
 
 def may_matter(line: str) -> bool:
     """Whether a signature may match the line, or a traceback or the like begin in it."""
-    return _matters(without_numbers(line))
+    return _matters(without_numbers(line).decode("utf-8", "replace"))
 
 
-def _matters(shape: bytes) -> bool:
-    text = shape.decode("utf-8", "replace")
+def _matters(text: str) -> bool:
     return bool(table_filter().places(text) or _others().places(text))
 
 

@@ -56,6 +56,23 @@ class CheckedParser(LogParser):
         """One line for each measure with values that were left out."""
         return [*self._measure_faults.lines(), *self.over_ranks.problems()]
 
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        """Whether the parser must read the next line whatever it says."""
+        return bool(self._parser.waits)
+
+    def matters(self, text: str) -> bool:
+        """Whether the parser must read a line. Raises `PluginError` if it fails."""
+        try:
+            return bool(self._parser.matters(text))
+        except PLUGIN_EXCEPTIONS as error:
+            raise failure(f"{self._owner}: matters of its log parser failed", error) from error
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the parser does not say which lines matter."""
+        return type(self._parser).matters is LogParser.matters
+
     def feed(self, line: str) -> list[Record]:
         """Return the records of one clean line."""
         records: list[Record] = []

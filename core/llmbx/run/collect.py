@@ -8,9 +8,10 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from ..logs.line import Line, as_lines
+from ..logs.line import Line
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
+from ..logs.skim import Skimmer
 from ..logs.sources.files import Reads, SourceFile, SourceFiles, pieces
 from ..measure.interval import begun_after, with_covers
 from ..model import Damage
@@ -28,7 +29,7 @@ MISSING = (errno.ENOENT, errno.ENAMETOOLONG)
 def collect(parser: LogParser, lines: Iterable[str]) -> Log:
     """Parse clean `lines` (see `llmbx.logs.lines`) into a log."""
     checked, collector = as_checked(parser), Collector()
-    checked.read(collector.numbered(map(Line, lines)), collector.add)
+    checked.read(collector.numbered(enumerate(map(Line, lines), 1)), collector.add)
     return _closed(checked, collector)
 
 
@@ -36,7 +37,7 @@ def collect_file(parser: LogParser, path: Path | RunFile) -> Log:
     """Parse the log file at `path`; return an empty log if it does not exist or its name is too long to exist."""
     checked, collector, reader = as_checked(parser), Collector(path), LineReader()
     try:
-        checked.read(collector.numbered(_lines(path, (), reader)), collector.add)
+        checked.read(collector.numbered(_lines(path, (), reader, checked)), collector.add)
     except OSError as error:
         if error.errno in MISSING:
             return Log()
@@ -52,7 +53,7 @@ def collect_run(parser: LogParser, run: Run) -> Log:
     sources, reads = SourceFiles(run.path, checked), arrivals.reads_of(run)
     problems: list[str] = []
     try:
-        lines = _lines(run.log_file, reads.get(arrivals.LOG, ()), reader)
+        lines = _lines(run.log_file, reads.get(arrivals.LOG, ()), reader, checked)
         checked.read(collector.numbered(lines), collector.add)
     except FileNotFoundError:
         pass
@@ -88,12 +89,16 @@ def _with_covers(log: Log, checked: CheckedParser) -> Log:
     return counted
 
 
-def _lines(path: Path | RunFile, reads: Reads, reader: LineReader) -> Iterator[Line]:
-    """The lines of a log, with the times at which it was read while it grew. Raises `OSError`."""
-    return chain.from_iterable(_blocks(path, reads, reader))  # each line passes one generator less
+Numbered = Iterator[tuple[int, Line]]
 
 
-def _blocks(path: Path | RunFile, reads: Reads, reader: LineReader) -> Iterator[Iterator[Line]]:
+def _lines(path: Path | RunFile, reads: Reads, reader: LineReader, parser: CheckedParser) -> Numbered:
+    """The lines of a log that matter, with the times at which it was read while it grew. Raises `OSError`."""
+    return chain.from_iterable(_blocks(path, reads, reader, parser))  # each line passes one generator less
+
+
+def _blocks(path: Path | RunFile, reads: Reads, reader: LineReader, parser: CheckedParser) -> Iterator[Numbered]:
+    skimmer = Skimmer(parser, parser.reads_all)
     for chunk, at in pieces(path, reads):
-        yield as_lines(reader.feed(chunk), at, path.name)
-    yield as_lines(reader.close(), None, path.name)
+        yield skimmer.lines(reader.feed(chunk), at, path.name)
+    yield skimmer.lines(reader.close(), None, path.name)

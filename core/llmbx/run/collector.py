@@ -78,10 +78,10 @@ class Collector:
         self._steps_before: list[int] = []
         self._attempts = [Attempt(by_number=False, steps=[])]
 
-    def numbered(self, lines: Iterable[T]) -> Iterator[T]:
-        """The next lines of the log; a record that is added meanwhile comes from the latest one."""
-        for line in lines:
-            self._line += 1
+    def numbered(self, lines: Iterable[tuple[int, T]]) -> Iterator[T]:
+        """The next lines of the log, by number; a record that is added meanwhile comes from the latest one."""
+        for number, line in lines:
+            self._line = number
             yield line
 
     def add(self, record: Record, ordered: bool = True) -> None:

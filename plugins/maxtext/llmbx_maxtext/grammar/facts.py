@@ -67,9 +67,14 @@ class Found:
         self._stated: set[tuple[str, str]] = set()
         self._dtype = ""
 
+    @staticmethod
+    def matters(text: str) -> bool:
+        """Return whether an event may be in the line."""
+        return any(sign in text for sign in _SIGNS)
+
     def find(self, text: str, rank: int | None) -> list[Event]:
         """Return the event of a line, if any."""
-        if not any(sign in text for sign in _SIGNS):
+        if not self.matters(text):
             return []
         if "Config param " in text:
             return self._param(text, rank)

@@ -84,6 +84,15 @@ class MaxTextParser(LogParser):
         self._phase: str | None = None
         self._times: dict[int, float] = {}
 
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        """Whether a traceback is open."""
+        return self._signatures.waits
+
+    def matters(self, text: str) -> bool:
+        """Return whether a line may have a step, a fact or a failure."""
+        return "step: " in text or Found.matters(text) or Signatures.matters(text)
+
     def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
         records: list[Step | Event] = []

@@ -72,6 +72,7 @@ LONGEST = 4096
 """Longer lines (in characters) are not considered as interrupted lines."""
 
 _START = re.compile(r"\[after megatron is initialized|\[before the start of training|Starting training loop at")
+_SUMMARY = "Configuration Summary ("
 _LOOP = re.compile(r"Starting training loop at iteration (\d+)")
 
 
@@ -111,22 +112,24 @@ class MegatronParser(LogParser):
         self._summary = Summary()
         self._begin()
 
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        """Whether a line, the summary of the configuration or a traceback is open."""
+        unfinished = self._records.waiting or self._halves or self._broken
+        return bool(unfinished or self._summary.open or self._signatures.waits)
+
+    def matters(self, text: str) -> bool:
+        """Whether a line may have a figure, a fact or a failure."""
+        return _may_measure(text) or _may_be_fact(text) or _SUMMARY in text or Signatures.matters(text)
+
     def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
         records: list[Step | Event] = []
-        if (
-            ("iteration" in line and "|" in line)
-            or "TFLOP/s/GPU" in line
-            or "Step Time" in line
-            or "] i" in line
-            or self._records.waiting
-            or self._halves
-            or self._broken
-        ):
+        if _may_measure(line) or self._records.waiting or self._halves or self._broken:
             records += self._measures(line)
         if _may_be_fact(line):
             records += self._other(line)
-        if self._summary.open or "Configuration Summary (" in line:
+        if self._summary.open or _SUMMARY in line:
             records += self._summary.feed(line)
         return [*records, *self._note(self._signatures.feed(line))]
 
@@ -256,6 +259,10 @@ class MegatronParser(LogParser):
         if any(event.kind == "finished" for event in events):
             self._signatures.finished()
         return events
+
+
+def _may_measure(line: str) -> bool:
+    return ("iteration" in line and "|" in line) or "TFLOP/s/GPU" in line or "Step Time" in line or "] i" in line
 
 
 def _may_be_fact(line: str) -> bool:

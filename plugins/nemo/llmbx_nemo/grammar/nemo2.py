@@ -47,10 +47,19 @@ class Nemo2Parser(LogParser):
         self._records = RecordReader(SCHEMA)
         self._signatures = Signatures()
 
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        """Whether a line or a traceback is open."""
+        return self._records.waiting or self._signatures.waits
+
+    def matters(self, text: str) -> bool:
+        """Whether a line may have a step, a fact or a failure."""
+        return _may_measure(text) or _may_be_fact(text) or Signatures.matters(text)
+
     def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
         records: list[Step | Event] = []
-        if "Training e" in line or ", iteration " in line or self._records.waiting:
+        if _may_measure(line) or self._records.waiting:
             label, _, text = split_label(line)
             readings, _ = self._records.read(label, text)
             records += [record for reading in readings for record in self._step(reading, line)]
@@ -79,13 +88,17 @@ class Nemo2Parser(LogParser):
         return events
 
 
+def _may_measure(line: str) -> bool:
+    return "Training e" in line or ", iteration " in line
+
+
 def _may_be_fact(line: str) -> bool:
     return (
         "Checkpoint" in line
         or "Trainer.fit" in line
         or "number of parameters" in line
         or "Total params" in line
-        or "GLOBAL_RANK: 0," in line
+        or "GLOBAL_RANK: " in line
         or "nexpected result" in line
         or "processes registered" in line
         or "number of microbatches" in line

@@ -42,6 +42,16 @@ class TorchtitanParser(LogParser):
         self._total: int | None = None
         self._rank_tokens: int | None = None
 
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        """Whether a traceback is open."""
+        return self._signatures.waits
+
+    def matters(self, text: str) -> bool:
+        """Return whether a line may have a step, the beginning, the end or a failure."""
+        own = "step:" in text or "global batch size" in text or "Training " in text
+        return own or Signatures.matters(text)
+
     def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
         records: list[Step | Event] = []

@@ -38,7 +38,9 @@ def crash(evidence: Evidence) -> Answer:
     """A failure after the last step."""
     if not evidence.ended_well:
         return _not_ended(evidence)
-    event = _first(evidence.after, CRASHES)
+    # Training survives the exception of a thread; after the last step of a run it is its end that failed.
+    threads = [event.replace(fatal=True) for event in evidence.after if evidence.spec and "thread" in event.facts]
+    event = _first([*evidence.after, *threads], CRASHES)
     return f"after the last step: {_line(event)}" if event else None
 
 

@@ -1,0 +1,106 @@
+"""Most lines of a log are not given to its parser; what it finds is the same."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmbx.errors import PluginError
+from llmbx.logs.line import Line
+from llmbx.logs.parser import LogParser, Record
+from llmbx.logs.plain import PlainParser
+from llmbx.logs.skim import Skimmer
+from llmbx.model import Step
+from llmbx.run.collect import collect, collect_file
+
+
+class Torn(LogParser):
+    """Reads steps; the number of a torn step is alone on the next line, and the word before a step is its loss."""
+
+    def __init__(self) -> None:
+        self.waits = False
+        self.read: list[str] = []
+        self._before = ""
+
+    def matters(self, text: str) -> bool:
+        return "step" in text
+
+    def feed(self, line: Line) -> list[Record]:
+        self.read.append(str(line))
+        found: list[Record] = []
+        if self.waits or "step " in line:
+            found.append(Step(number=int("0" + "".join(filter(str.isdigit, line))), loss=float(len(self._before))))
+        self.waits = line == "step"
+        self._before = str(line)
+        return found
+
+
+LINES = st.lists(st.sampled_from(["step 1", "step 22", "step", "7", "noise 12", "noise 13", "x 0x7f00ab", "other"]))
+
+
+@given(st.lists(LINES))
+def test_a_parser_finds_the_same_in_the_lines_that_matter(parts: list[list[str]]) -> None:
+    skimmed, whole = Torn(), Torn()
+    skimmer = Skimmer(skimmed, reads_all=False)
+    texts = [text for part in parts for text in part]
+    found, numbers = [], []
+    for part in parts:
+        for number, line in skimmer.lines(part, None, "log"):
+            assert texts[number - 1] == line
+            numbers.append(number)
+            found += skimmed.feed(line)
+    assert found == [record for text in texts for record in whole.feed(Line(text))]
+    assert numbers == sorted(set(numbers)) and skimmer.number == len(texts)
+
+
+def test_noise_is_not_read() -> None:
+    parser = Torn()
+    skimmer = Skimmer(parser, reads_all=False)
+    for number, line in skimmer.lines([*["noise 1"] * 100, "step 5", *["noise 2"] * 100], 3.0, "log"):
+        parser.feed(line)
+        assert (line.arrived, line.source) == (3.0, "log") and number in (100, 101)
+    assert parser.read == ["noise 1", "step 5"]
+
+
+def read(kind: type[LogParser], lines: Sequence[str]) -> None:
+    """The log is the same whether its file is skimmed or all of its lines are read."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "log.out")
+        file.write_text("".join(f"{line}\n" for line in lines))
+        skimmed, whole = collect_file(kind(), file), collect(kind(), [line for line in lines if line])
+    assert (skimmed.steps, skimmed.events, skimmed.later) == (whole.steps, whole.events, whole.later)
+
+
+FAILING = st.lists(
+    st.sampled_from([
+        "Traceback (most recent call last):", '  File "train.py", line 3, in main', "ValueError: no", "rank 3: step 4",
+        "Exception in thread Thread-1:", "Exception ignored in: <module>", "step 5 of 9", "step 6 of 9", "step 7 of 9",
+        "[rank1]: Traceback (most recent call last):", "[rank1]: KeyError: 'x'", "noise 1", "noise 2", "", "data 0x7f1",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "Last error:", "socketPollConnect",
+        "Root Cause (first observed failure):", "  rank      : 3 (local_rank: 3)", "  exitcode  : 1 (pid: 5)", "=====",
+    ])
+)  # fmt: skip
+
+
+@given(FAILING)
+def test_failures_are_the_same(lines: list[str]) -> None:
+    read(PlainParser, lines)
+
+
+class Broken(Torn):
+    """A parser with a fault."""
+
+    def matters(self, text: str) -> bool:
+        raise KeyError(text)
+
+
+def test_a_fault_is_the_parsers(tmp_path: Path) -> None:
+    file = tmp_path / "log.out"
+    file.write_text("step 1\n")
+    with pytest.raises(PluginError, match=r"parser Broken: matters of its log parser failed: KeyError: 'step '"):
+        collect_file(Broken(), file)
