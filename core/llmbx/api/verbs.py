@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from ..cli.numbers import Above as NumberAbove
     from ..cli.numbers import fraction as parse_fraction
     from ..cli.options import RUN_OPTIONS as RUN_OPTIONS
-    from ..cli.options import Workspace as Workspace
-    from ..cli.options import load_workspace as load_workspace
     from ..cli.options import output_option as output_option
-    from ..cli.options import path_or_run as path_or_run
     from ..cli.options import run_options as run_options
     from ..cli.options import which_workload as which_workload
     from ..cli.output import OutputPath as OutputPath
@@ -41,6 +38,9 @@ if TYPE_CHECKING:
     from ..cli.streams import control as control_code
     from ..cli.terminal import render as render_terminal
     from ..cli.training_log import TrainingLog as TrainingLog
+    from ..cli.workspace import Workspace as Workspace
+    from ..cli.workspace import load_workspace as load_workspace
+    from ..cli.workspace import path_or_run as path_or_run
     from ..config.install import Install as Install
     from ..config.profiles import Config as Config
     from ..config.profiles import load_config as load_config
@@ -84,10 +84,10 @@ PLACES = {
     "NumberAbove": "cli.numbers:Above",
     "parse_fraction": "cli.numbers:fraction",
     "RUN_OPTIONS": "cli.options",
-    "Workspace": "cli.options",
-    "load_workspace": "cli.options",
+    "Workspace": "cli.workspace",
+    "load_workspace": "cli.workspace",
     "output_option": "cli.options",
-    "path_or_run": "cli.options",
+    "path_or_run": "cli.workspace",
     "run_options": "cli.options",
     "which_workload": "cli.options",
     "OutputPath": "cli.output",

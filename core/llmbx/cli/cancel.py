@@ -8,7 +8,7 @@ import click
 
 from ..errors import InfraError, UsageError
 from .completion import RUN
-from .options import load_workspace
+from .workspace import load_workspace
 
 WAIT_S = 60.0
 

@@ -10,8 +10,9 @@ import click
 
 from ..errors import UsageError
 from .completion import RUN
-from .options import RUN_OPTIONS, Workspace, build_request, load_workspace
+from .options import RUN_OPTIONS, build_request
 from .output import format_option, print_json, print_rows
+from .workspace import Workspace, load_workspace
 
 if TYPE_CHECKING:
     from ..catalog.configuration import FieldDifference

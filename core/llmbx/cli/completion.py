@@ -25,7 +25,7 @@ class RunName(click.types.StringParamType):
 
         with contextlib.suppress(Exception):  # a shell that waits for words must not get a message
             from ..history import complete, known_tags
-            from .options import install_and_plugins
+            from .workspace import install_and_plugins
 
             install, _ = install_and_plugins()
             if incomplete.startswith("@"):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InfraError, one_line
-from .options import Workspace, load_workspace
 from .output import format_option, print_rows
+from .workspace import Workspace, load_workspace
 
 if TYPE_CHECKING:
     from ..launchers.base import Launcher

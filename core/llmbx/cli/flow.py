@@ -12,8 +12,8 @@ import click
 
 from ..errors import InfraError, UsageError
 from ..model import Expected, Result, RunSpec
-from .options import Workspace
 from .output import print_json
+from .workspace import Workspace
 
 if TYPE_CHECKING:
     from ..launchers.base import Unreachable

@@ -15,8 +15,8 @@ from ..model import Expected, Reference, Value, Workload
 from ..model.workload import Kind
 from ..plugins.manager import Plugins
 from ..run.expectation import duration
-from .options import Workspace
 from .output import Row
+from .workspace import Workspace
 
 COLUMNS = ("workload", "size", "dtype", "gpus", "kind", "memory_gb", "time_50_steps", "from")
 

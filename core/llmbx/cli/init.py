@@ -16,7 +16,7 @@ import click
 from .. import __version__
 from ..errors import InfraError, UsageError, one_line
 from ..files import free_bytes
-from .options import Workspace, load_workspace
+from .workspace import Workspace, load_workspace
 
 if TYPE_CHECKING:
     from ..config.site import Gpus, Site, Tool

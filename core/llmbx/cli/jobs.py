@@ -16,9 +16,9 @@ from ..model import Scalar
 from ..phrases import plural
 from .completion import RUN
 from .explicit_options import explicit_options
-from .options import install_and_plugins
 from .output import csv_cell, format_option, print_json_lines, print_rows
 from .streams import control, visible_json
+from .workspace import install_and_plugins
 
 if TYPE_CHECKING:
     from ..config.install import Install

@@ -17,7 +17,7 @@ from .streams import visible
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from .options import Workspace
+    from .workspace import Workspace
 
 Outcome = Literal["passed", "failure", "error", "skipped"]
 

@@ -62,7 +62,7 @@ def _print_here(chosen: list[Workload], cluster: str | None, format_: str) -> No
     from ..catalog import hardware
     from ..config.profiles import choose_profile
     from .here import COLUMNS, machine, measurements, predictions, rows
-    from .options import load_workspace
+    from .workspace import load_workspace
 
     workspace = load_workspace()
     profile = choose_profile(workspace.config, workspace.cluster_files, cluster)

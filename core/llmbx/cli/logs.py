@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from .completion import RUN
-from .options import load_workspace
 from .streams import stdout_works, visible
+from .workspace import load_workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..model import Result
     from ..record.folder import Run
     from ..run_files import RunFile
-    from .options import Workspace
     from .progress import Progress
+    from .workspace import Workspace
 
 POLL_S = 0.5
 PIECE = 1 << 20

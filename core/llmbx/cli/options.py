@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
-from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from ..config.install import Install, absolute, find_install
-from ..config.plugin_settings import join
-from ..config.profiles import Config, Merged, Profile, choose_profile, load_config
-from ..config.request import STAGE_PATH_NOTE, Request, parse_pairs
-from ..errors import UsageError, did_you_mean
-from ..model import Expected, Finding, Handling, Result, RunSpec
+from ..config.request import Request, parse_pairs
+from ..errors import UsageError
+from ..model import Handling
 from ..model.settings import Field, fields
 from ..plugins.local_sources import is_path
-from ..plugins.manager import Plugins, load
-from ..runtimes.select import AUTO
+from ..plugins.manager import load
 from . import plugin_options
 from .completion import WORKLOAD
 from .numbers import Above
@@ -174,134 +167,3 @@ def _require_plugin(names: tuple[str, ...]) -> None:
         raise UsageError(f"'{' '.join(names)}' is two arguments (did you mean '{whole}'?)")
     if names[0] in known:
         raise UsageError(f"'{names[0]}' is a workload, not a plugin: a command takes one workload")
-
-
-@dataclasses.dataclass(frozen=True)
-class Workspace:
-    """Plugins, configuration and install: the environment in which a verb runs."""
-
-    plugins: Plugins
-    config: Config
-    cluster_files: dict[str, str]
-    install: Install
-
-    def resolve(self, request: Request) -> RunSpec:
-        """The specification of the requested run. Raises `UsageError` if it cannot be resolved."""
-        from ..resolve import resolve
-
-        spec = resolve(request, self.plugins, self.config, self.cluster_files, os.environ, self.install.root)
-        _require_known("launcher", spec, self.plugins.launchers())
-        _require_known("runtime", spec, [*self.plugins.runtimes(), AUTO])
-        return spec
-
-    def expected(self, spec: RunSpec, findings: Sequence[Finding] = ()) -> tuple[Expected, list[Finding]]:
-        """What the run is expected to measure, and a finding if it needs more memory than the GPU has.
-
-        Nothing is predicted for a run with errors among its `findings`. No warning is given about work that others have
-        published: it has run, with nearly this memory.
-        """
-        from ..catalog import hardware
-        from ..run.expectation import expected, memory_findings
-
-        if not all(finding.warning for finding in (*spec.findings, *findings)):
-            return Expected(unknown_because="the configuration is not valid"), []
-        found = expected(spec, self.plugins, self.install)
-        gpu = hardware.extend(self.config.gpus).get(spec.gpu_type)
-        needs = memory_findings(spec, found, gpu.memory_gb if gpu is not None else None)
-        published = spec.exact_row(self.plugins.workload(spec.workload, spec.plugin)) is not None
-        return found, [one for one in needs if not (one.warning and published)]
-
-    def profile(self, request: Request | None = None) -> Profile | None:
-        """The cluster profile of the request, else the default one; None if there is none."""
-        return choose_profile(self.config, self.cluster_files, request.cluster if request else None)
-
-    def exit_code(self, results: Sequence[Result], spec: RunSpec, allowed: float, say: bool = True) -> int:
-        """The exit code for the results of one run or of its repeats; `say`: print how they compare with the published
-        figure.
-
-        `allowed` is the tolerated slowdown (a fraction). The mean of an unstable window is never called too slow.
-        """
-        from ..run.pipeline import exit_code
-        from .published import against_published, decided
-
-        codes = {exit_code(result) for result in results} or {0}
-        for code in (130, 4, 1):
-            if code in codes:
-                return code
-        workload = self.plugins.workload(spec.workload, spec.plugin)
-        if any(not decided(result, spec, workload) for result in results):
-            return 5
-        judged = against_published(results, spec, workload, self.install, self.plugins.judge, allowed)
-        if judged is None:
-            return 0
-        if say:
-            click.echo(judged.sentence, err=True)
-        return 3 if judged.verdict == "slower" else 0
-
-    def launcher_settings(self, request: Request, launcher: str) -> dict[str, Any]:
-        """The settings of the launcher's plugin for this request, from profile, environment and options."""
-        return self.plugin_settings(self.plugins.settings_of(launcher), request)
-
-    def plugin_settings(self, plugin: str, request: Request | None = None) -> dict[str, Any]:
-        """The settings of a plugin without a run, from profile, environment and the options of `request`."""
-        kind = self.plugins.settings.get(plugin)
-        if kind is None:
-            return {}
-        options, set_keys = request.plugin_settings.get(plugin, {}) if request else {}, self.plugins.set_keys
-        return join(kind, self.profile(request), os.environ, options, set_keys=set_keys.get(plugin, ())).values
-
-
-def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:
-    """Raise `UsageError`, with the origin of the name, if no plugin provides the launcher or runtime."""
-    name = getattr(spec, what)
-    if name not in known:
-        raise UsageError(f"{spec.origins[what]}: no {what} named '{name}'{did_you_mean(name, known)}")
-
-
-def install_and_plugins() -> tuple[Install, Callable[[], Plugins]]:
-    """The install and a function that loads the plugins: a verb that only reads files starts faster without them."""
-    config, _ = configuration()
-    install = find_install(os.environ, config.install, config.install_file)
-    install.share()
-    return install, load
-
-
-def configuration() -> tuple[Merged, dict[str, str]]:
-    """The configuration and the file of each cluster; says which files of other folders are used and ignored."""
-    config, cluster_files = load_config()
-    for note in config.notes:
-        click.echo(f"llmbx: note: {note}", err=True)
-    if config.project_file:
-        click.echo(f"llmbx: using {config.project_file}", err=True)
-    return config, cluster_files
-
-
-def load_workspace(output: Path | None = None) -> Workspace:
-    """Load plugins and configuration; `output` is the folder for the runs, if it is not in the install.
-
-    Prints a note if the obsolete variable `STAGE_PATH` is set.
-    """
-    if os.environ.get("STAGE_PATH"):
-        click.echo(f"llmbx: note: {STAGE_PATH_NOTE}", err=True)
-    config, cluster_files = configuration()
-    install = find_install(os.environ, config.install, config.install_file)
-    if output is not None:
-        install = install.replace(workload_root=absolute(str(output), "--output"), workload_origin="--output")
-    install.share()
-    return Workspace(load(), config, cluster_files, install)
-
-
-def path_or_run(path: Path) -> Path:
-    """A path as it is if it exists, has several parts or is `-`, else the folder of the run that it names.
-
-    Raises `UsageError` if it is neither.
-    """
-    if path.exists() or len(path.parts) > 1 or str(path) == "-":
-        return path
-    from ..history import find_run
-
-    install, _ = install_and_plugins()
-    try:
-        return find_run(install, str(path)).path
-    except UsageError as error:
-        raise UsageError(f"{path}: no such file or folder, and {error}") from None

@@ -81,10 +81,10 @@ def command(
     from ..logs.find import find_logs
     from ..measure.window import check
     from ..plugins.manager import load
-    from .options import path_or_run
     from .parse_machine import machine_of
     from .parse_rows import parse_logs
     from .parse_sources import with_formats
+    from .workspace import path_or_run
 
     if not paths and not DEFAULT.is_dir():
         raise UsageError("no folder ./experiments here; specify a log or a folder: llmbx parse PATH")

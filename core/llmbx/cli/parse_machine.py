@@ -36,7 +36,7 @@ def machine_of(gpu_type: str | None, gpus: int | None, dtype: str | None) -> Mac
         if dtype is not None:
             raise UsageError("--dtype requires --gpu-type: it is that of the peak")
         return Machine(gpus=gpus)
-    from .options import configuration
+    from .workspace import configuration
 
     types = extend(configuration()[0].gpus)
     name = gpu(gpu_type, types).name

@@ -15,8 +15,9 @@ from ..errors import UsageError
 from ..model import Result, RunSpec
 from .explicit_options import explicit_options
 from .flow import once, preview
-from .options import Workspace, load_workspace, output_option, run_options
+from .options import output_option, run_options
 from .plugin_options import RunCommand, pop_settings
+from .workspace import Workspace, load_workspace
 
 _ALWAYS = ("steps", "force")
 """Options of the run that are also accepted without a workload, besides those of profilers that record steps."""

@@ -20,9 +20,10 @@ from .completion import RUN
 from .explicit_options import explicit_options
 from .extensions import act
 from .flow import Started, interrupted, once, preview
-from .options import Workspace, load_workspace, output_option, run_options
+from .options import output_option, run_options
 from .output import OutputPath, print_json
 from .plugin_options import RunCommand
+from .workspace import Workspace, load_workspace
 
 if TYPE_CHECKING:
     from ..record.folder import Run

@@ -11,9 +11,10 @@ from ..catalog.hardware import GpuType
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Finding, RunSpec, Workload
-from .options import Workspace, load_workspace, run_options
+from .options import run_options
 from .output import Row, cell, format_option, print_json, print_rows
 from .plugin_options import RunCommand
+from .workspace import Workspace, load_workspace
 
 TERMS = ("part", "kind", "layers", "full", "causal", "share", "parameters", "active", "source")
 

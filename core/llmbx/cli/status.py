@@ -9,8 +9,8 @@ import click
 
 from ..errors import UsageError
 from .completion import RUN
-from .options import Workspace, load_workspace
 from .output import print_json
+from .workspace import Workspace, load_workspace
 
 
 @click.command("status")

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from .layers import Term
-from .workload import ModelShape
+
+if TYPE_CHECKING:
+    from .workload import ModelShape
 
 FORMULA = "sum of the matrix products of all layers, version 1"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.cli.options import Workspace
+from llmbx.cli.workspace import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.model import Reference, Result, RunSpec, Stability

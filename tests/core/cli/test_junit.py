@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmbx.cli.junit import Case, Suite, of_runs
-from llmbx.cli.options import Workspace
+from llmbx.cli.workspace import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.model import Reference, Result, RunSpec, Stability

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.cli.options import install_and_plugins
+from llmbx.cli.workspace import install_and_plugins
 from llmbx.config.install import Install, find_install
 from llmbx.config.profiles import load_config
 from llmbx.errors import UsageError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.cli.options import Workspace, load_workspace
+from llmbx.cli.workspace import Workspace, load_workspace
 from llmbx.config.request import Request
 from llmbx.errors import UsageError
 from llmbx.model import Expected

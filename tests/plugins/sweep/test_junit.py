@@ -7,7 +7,7 @@ from collections.abc import Callable
 import junitparser
 import pytest
 
-from llmbx.cli.options import Workspace
+from llmbx.cli.workspace import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.model import RunSpec

@@ -11,7 +11,7 @@ import junitparser
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx.cli.options import Workspace
+from llmbx.cli.workspace import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.errors import LlmbxError, UsageError

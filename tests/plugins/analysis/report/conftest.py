@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx.cli.options import Workspace
+from llmbx.cli.workspace import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.errors import LlmbxError
