@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError, did_you_mean
-from ..model import Finding, Recipe, Row, Value, Workload
+from ..model import Finding, Recipe, Row, Setting, Value, Workload
+from ..model.settings import Settings, fields
+from ..model.workload import ScalarType
 from ..phrases import either
 from .scales import ANY, admits, evaluate, scales
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from pathlib import Path
-
-    from ..model import Settings
 
 __all__ = [
     "Choice",
@@ -76,13 +77,26 @@ def load_workload(
     return workload
 
 
+@functools.cache
+def declared(kind: type[Settings]) -> Mapping[str, Setting]:
+    """The fields of a framework's settings class as settings of its workloads; tables are left out."""
+    defaults = kind()
+    types: dict[type, ScalarType] = {bool: "bool", int: "int", float: "float", str: "str"}
+    return {
+        field.name: Setting(
+            default=getattr(defaults, field.name), help=field.option.help, choices=field.choices,
+            optional=field.optional, type=types[field.kind],
+        )
+        for field in fields(kind) if field.kind is not dict
+    }  # fmt: skip
+
+
 def with_declared(workload: Workload, kind: type[Settings], source: str) -> Workload:
     """Add the fields of the plugin's settings class to the workload's settings.
 
     Raises `UsageError` with `source` if the workload declares another setting of the same name, or if a recipe or row
     sets a field to an invalid value.
     """
-    from ..model.settings import declared
     from ..toml_file import convert
 
     shared = declared(kind)

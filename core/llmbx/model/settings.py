@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from .base import Value
-from .workload import ScalarType, Setting
 
 
 class Option(Value, frozen=True):
@@ -72,20 +71,6 @@ def _fields(kind: type[Value]) -> tuple[Field, ...]:
 def hints(kind: type[Value]) -> Mapping[str, Any]:
     """The annotations of a class of settings, with their limits; evaluating them takes long."""
     return typing.get_type_hints(kind, include_extras=True)
-
-
-@functools.cache
-def declared(kind: type[Settings]) -> Mapping[str, Setting]:
-    """The fields of a framework's settings class as settings of its workloads; tables are left out."""
-    defaults = kind()
-    types: dict[type, ScalarType] = {bool: "bool", int: "int", float: "float", str: "str"}
-    return {
-        field.name: Setting(
-            default=getattr(defaults, field.name), help=field.option.help, choices=field.choices,
-            optional=field.optional, type=types[field.kind],
-        )
-        for field in fields(kind) if field.kind is not dict
-    }  # fmt: skip
 
 
 def _field(kind: type[Value], name: str, hint: Any) -> Field:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from ..files import disk_errors, user_name
-from ..model import Value
+from ..model.base import Value
 from . import door, search
 from .door import FOLDER_MODE as FOLDER_MODE
 from .door import LARGEST_RECORD as LARGEST_RECORD
