@@ -16,9 +16,10 @@ from ..errors import LlmbxError, PluginError
 from ..logs.parser import LogFormat, LogParser
 from ..model import Finding
 from .calls import Call
+from .descriptions import describe_type
 from .hangs import NEVER, limit_s
 from .log_parser import CheckedParser
-from .validation import Returns, describe_type, method_returns, validate_answer
+from .validation import Returns, method_returns, validate_answer
 
 if TYPE_CHECKING:
     from ..model.evidence import Answer, Check, Evidence

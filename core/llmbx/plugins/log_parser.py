@@ -16,8 +16,8 @@ from ..logs.parser import LogParser, Record
 from ..logs.printed import LIMITS, sensible
 from ..model import Event, Measure, Prints, Source, SourceRecord, Step
 from .calls import PLUGIN_EXCEPTIONS, Call, failure
+from .descriptions import describe_error, describe_type
 from .measures import MeasureFaults, read_declared
-from .validation import describe_error, describe_type
 
 T = TypeVar("T")
 Take = Callable[[Record], None]

@@ -42,12 +42,12 @@ from ..model.settings import Settings
 from ..phrases import either
 from ..runtimes.base import Runtime
 from . import hooks, local_sources
+from .descriptions import with_article
 from .discovery import GROUP, PluginInfo, discover
 from .guards import failed_check, guard_check, guard_format, guard_tool, make_parser
 from .hangs import UNLIMITED
 from .log_parser import CheckedParser
 from .settings_check import check_settings
-from .validation import with_article
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from ..logs.lines import shortened
 from ..logs.printed import MEASURE_LIMITS, sensible_measure
 from ..model import Measure, Source, Step
 from ..phrases import plural
-from .validation import describe_error, describe_type
+from .descriptions import describe_error, describe_type
 
 D = TypeVar("D", Measure, Source)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from ..model import Launch, Value
 from ..model.flops import Flops
 from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
+from .descriptions import describe_error, describe_type, with_article
 
 REQUIRED = frozenset({"prepare_image", "build_command"})
 """Hooks for which the plugin of a run's workload must return something."""
@@ -29,9 +29,6 @@ MOST_RANKS = 1_000_000
 
 INTERFACES = (Launcher, Runtime, LogParser)
 """Types that plugins implement; all others are records, or classes of llmbx."""
-
-_WORDS = {"array": "a list or tuple", "object": "a record", "null": "None", "bytes": "bytes"}
-"""The validator's names of types, and how messages call them."""
 
 
 class Returns(typing.NamedTuple):
@@ -149,18 +146,6 @@ def _missing_members(kind: type, given: Any) -> str:
     return "" if isinstance(getattr(given, "name", ""), str) else "its name is not a string"
 
 
-def describe_type(given: object) -> str:
-    """Describe an object by its type: "an int", "None", "the class ToyParser"."""
-    if given is None:
-        return "None"
-    return f"the class {given.__name__}" if isinstance(given, type) else with_article(type(given).__name__)
-
-
-def with_article(noun: str) -> str:
-    """Return a noun with its article: 'a Launch', 'an Image'."""
-    return f"{'an' if noun[0] in 'AEIOaeio' else 'a'} {noun}"
-
-
 def _validate_record(what: str, kind: type[Value], given: Value) -> Value:
     """Validate the types of all members of a record: records are not checked when they are made in Python."""
     try:
@@ -183,17 +168,3 @@ def _plain(given: object) -> object:
         if isinstance(given, kind):
             return kind(given)
     raise TypeError(f"it contains {describe_type(given)}, expected plain values")
-
-
-def describe_error(error: Exception) -> str:
-    """Convert the validator's message: `phases[0].argv: expected a list or tuple, got a str`."""
-    text, _, place = str(error).partition(" - at ")
-    if text.startswith("Expected"):
-        text = re.sub("`([^`]+)`", _types, text)
-    text = text[:1].lower() + text[1:].replace("`", "")
-    where = place.replace("`", "").removeprefix("$").lstrip(".")
-    return f"{where}: {text}" if where else text
-
-
-def _types(match: re.Match[str]) -> str:
-    return " or ".join(_WORDS.get(word) or with_article(word) for word in match[1].split(" | "))
