@@ -51,6 +51,8 @@ _HOST = re.compile(
     r"|(?i:oom[-_ ]kill)|: Out Of|Killed pro|stepd"
 )
 _DEVICE = re.compile(r"\bhca (\w+)")
+_SHELL = re.compile(r"(?:sh|script) ?: \S{1,20} \d+ ?: {1,4}\d{1,9} (?P<end>\S.{2,60}?)(?:\s\s|\()")
+"""A shell's report of a job: what stands before how it ended is the path of the shell's script."""
 _EXIT = re.compile(r"exit ?code\s*:? (-?\d+)")
 _LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: .*)?$")
 _EXCEPTION = re.compile(r"^(?P<type>(?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|Exit|Interrupt)): ")
@@ -293,6 +295,8 @@ class Signatures:
 
     def _event(self, signature: Signature, here: Origin, **facts: str | int | float) -> list[Event]:
         kind, text = signature.kind, here.text.strip()
+        if report := _SHELL.search(text):
+            text = report["end"]
         key = (kind, re.sub(r"\d+", "#", text[:80]))
         self._seen[key] = self._seen.get(key, 0) + 1
         if self._seen[key] > MAX_EVENTS or self._made >= MOST:

@@ -158,3 +158,15 @@ def test_the_text_is_bounded() -> None:
 )
 def test_any_text_is_read(lines: list[str]) -> None:
     assert all(event.kind and len(event.text) <= 500 for event in read(*lines))
+
+
+@pytest.mark.parametrize(
+    ("line", "end"),
+    [
+        ("/long/path/run.sh: line 260: 10681 Segmentation fault      /bin/sh rank.sh", "Segmentation fault"),
+        ("3: job.sh: Zeile 3:  4711 Abgebrochen   (Speicherabzug geschrieben) python", "Abgebrochen"),
+    ],
+)
+def test_the_report_of_a_shell_is_quoted_without_the_path_of_its_script(line: str, end: str) -> None:
+    (event,) = Signatures().feed(line)
+    assert event.text == end
