@@ -104,7 +104,7 @@ def slurm() -> Iterator[cluster.Cluster]:
             pytest.fail(f"{why}; CI must run it")
         pytest.skip(why)
     with tempfile.TemporaryDirectory(prefix="llmbx-slurm-") as folder:
-        private = cluster.Cluster(Path(folder), nodes=2)
+        private = cluster.Cluster(Path(folder), nodes=2, first_job=2301)
         try:
             private.start()
             yield private

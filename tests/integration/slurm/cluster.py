@@ -122,16 +122,19 @@ class Cluster:
         accounts: bool = False,
         cgroups: bool = False,
         hosts: str | None = None,
+        first_job: int = 1,
     ) -> None:
         """`cgroups`: the kernel limits the memory of each step, where this user may; else slurmd measures it.
 
         `hosts` is the pattern of the nodes' own names, where this user may give them some: of n1, `vm-{}` is `vm-n1`.
+        `first_job` is the number of the first job: the ports of a job follow from its number, and clusters that run at
+        the same time on one machine share the ports.
         """
         self.folder = folder
         self.hosts = hosts if os.geteuid() == 0 else None
         self.cgroups = cgroups and os.access("/sys/fs/cgroup/memory", os.W_OK)
         self.nodes = nodes
-        self.extra = extra
+        self.extra = extra + (f"FirstJobId={first_job}\n" if first_job > 1 else "")
         self.cpus = cpus
         self.accounts = accounts
         self.port = free_ports(nodes + 3)

@@ -145,7 +145,7 @@ def trainings(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) ->
     config = tmp_path_factory.mktemp("failures") / "llmbx.toml"
     config.write_text(PATIENT)
     with tempfile.TemporaryDirectory(prefix="llmbx-slurm-") as folder:
-        private = cluster.Cluster(Path(folder), nodes=6, cpus=32, cgroups=True, hosts="host-{}.example")
+        private = cluster.Cluster(Path(folder), nodes=6, cpus=32, cgroups=True, hosts="host-{}.example", first_job=2001)
         try:
             private.start()
             found = Trainings(private, shared_install, config)
