@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import llmbx.plugins.manager
-from llmbx.cli import options
+from llmbx.cli import workspace
 from llmbx.cli.parse import command
 from llmbx.config.install import Install
 from llmbx.errors import LlmbxError, UsageError
@@ -30,7 +30,7 @@ Call = Callable[..., Result]
 
 @pytest.fixture
 def parse(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Call:
-    monkeypatch.setattr(options, "install_and_plugins", lambda: (install, lambda: plugins))
+    monkeypatch.setattr(workspace, "install_and_plugins", lambda: (install, lambda: plugins))
     monkeypatch.setattr(llmbx.plugins.manager, "load", lambda: plugins)
     monkeypatch.setattr(scan, "GRACE_S", -1.0)
 
