@@ -17,6 +17,7 @@ from llmbx.logs.plain import PlainParser
 from llmbx.logs.skim import Skimmer
 from llmbx.model import Step
 from llmbx.run.collect import collect, collect_file
+from llmbx.run.collector import Log
 
 
 class Torn(LogParser):
@@ -67,13 +68,12 @@ def test_noise_is_not_read() -> None:
     assert parser.read == ["noise 1", "step 5"]
 
 
-def read(kind: type[LogParser], lines: Sequence[str]) -> None:
-    """The log is the same whether its file is skimmed or all of its lines are read."""
+def read(kind: type[LogParser], lines: Sequence[str]) -> tuple[Log, Log]:
+    """The log as its file is skimmed, and as all of its lines are read."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "log.out")
         file.write_text("".join(f"{line}\n" for line in lines))
-        skimmed, whole = collect_file(kind(), file), collect(kind(), [line for line in lines if line])
-    assert (skimmed.steps, skimmed.events, skimmed.later) == (whole.steps, whole.events, whole.later)
+        return collect_file(kind(), file), collect(kind(), [line for line in lines if line])
 
 
 FAILING = st.lists(
@@ -89,7 +89,8 @@ FAILING = st.lists(
 
 @given(FAILING)
 def test_failures_are_the_same(lines: list[str]) -> None:
-    read(PlainParser, lines)
+    skimmed, whole = read(PlainParser, lines)
+    assert (skimmed.steps, skimmed.events, skimmed.later) == (whole.steps, whole.events, whole.later)
 
 
 class Broken(Torn):
