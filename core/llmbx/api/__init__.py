@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from ..phrases import plural as plural
     from ..plugins.lazy_hooks import lazy_hooks as lazy_hooks
     from ..resolve.ranks import numbers as rank_numbers
+    from ..resolve.ranks import spell as spell_ranks
     from ..resolve.rules import emulated_bf16 as emulated_bf16
     from ..run_files import RunFile as RunFile
     from ..run_files import RunFolder as RunFolder
@@ -257,6 +258,7 @@ PLACES = {
     "plural": "phrases",
     "lazy_hooks": "plugins.lazy_hooks",
     "rank_numbers": "resolve.ranks:numbers",
+    "spell_ranks": "resolve.ranks:spell",
     "emulated_bf16": "resolve.rules",
     "RunFile": "run_files",
     "RunFolder": "run_files",

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from llmbx.api import Finding, LlmbxError, RunFile, RunFolder, Value
+from llmbx.api import Finding, LlmbxError, RunFile, RunFolder, Value, spell_ranks
 
 from . import nsys_tools
 from .analysis import secret_scan, sources
 from .names import ENDED_EARLY, FOLDER, parse_name
 from .nvtx_package import nvtx_problem
-from .ranks import spell
 
 REPORT = ".nsys-rep"
 STREAM = ".qdstrm"
@@ -94,7 +93,7 @@ def _missing_finding(
     if "rank" not in template and not present:
         who = f"{len(missing)} of {len(ranks)} ranks" if len(ranks) > 1 else f"rank {ranks[0]}"
     else:
-        who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {spell(missing)}"
+        who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {spell_ranks(missing)}"
     why, fix = _why_missing(entry, missing, run_dir)
     return Finding(
         rule="profile_missing",
@@ -109,7 +108,7 @@ def _why_missing(entry: dict[str, Any], missing: Sequence[int], run_dir: Path) -
     start, stop = entry["steps"]
     folder = RunFolder(path=run_dir)
     if ended_early := [rank for rank in missing if folder.file(f"{ENDED_EARLY}{rank}").exists()]:
-        ranks = f"rank{'s' if len(ended_early) > 1 else ''} {spell(ended_early)}"
+        ranks = f"rank{'s' if len(ended_early) > 1 else ''} {spell_ranks(ended_early)}"
         return f"nsys ended before the program on {ranks}", "read its last message in the log, and profile again"
     if entry.get("by_range") and (problem := nvtx_problem(run_dir, missing)):
         return problem.explain(f"the capture of steps {start}-{stop} never started"), problem.fix

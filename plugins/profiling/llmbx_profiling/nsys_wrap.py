@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterable
 from importlib import resources
 
-from llmbx.api import Capture, Launch, Mount, Phase, Prefix, ProfileSpec, RunSpec, Value, rank_numbers
+from llmbx.api import Capture, Launch, Mount, Phase, Prefix, ProfileSpec, RunSpec, Value, rank_numbers, spell_ranks
 from llmbx.entry.secrets import HARMLESS, SECRET
 
 from .host_nsys import LIBRARIES, HostNsys
 from .names import DOMAIN, FOLDER, fill_template, glob_pattern, nsys_output
-from .ranks import spell
 from .settings import samples_gpus
 
 TOOL = "nsys"
@@ -149,11 +148,11 @@ def _wrap_phase(
     prefixes = [] if keep else [Prefix(argv=("/bin/sh", NO_SECRETS))]
     if metrics:
         prefixes.append(
-            Prefix(argv=_argv(spec, expected, command, ("--gpu-metrics-device=all",)), ranks=spell(metrics))
+            Prefix(argv=_argv(spec, expected, command, ("--gpu-metrics-device=all",)), ranks=spell_ranks(metrics))
         )
     if plain:
         everyone = len(plain) == launch.world_size and phase.ranks == "all"
-        prefixes.append(Prefix(argv=_argv(spec, expected, command), ranks="all" if everyone else spell(plain)))
+        prefixes.append(Prefix(argv=_argv(spec, expected, command), ranks="all" if everyone else spell_ranks(plain)))
     makes = (*phase.makes, glob_pattern(expected.name)) if expected.required else phase.makes
     return phase.replace(prefixes=(*phase.prefixes, *prefixes), makes=makes)
 
