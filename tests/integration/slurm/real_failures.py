@@ -39,6 +39,7 @@ class Texts(torch.utils.data.Dataset):
     def __getitem__(self, place): {}
 list(torch.utils.data.DataLoader(Texts(), num_workers=1))
 """
+EXIT = "import os\nos._exit(3)"  # at once: PyTorch, at its own end, sometimes aborts and says so
 SIGNAL = "import os, time\nos.kill(os.getpid(), {})\ntime.sleep(9)"
 SEGFAULT = "import ctypes\nctypes.string_at(0)"
 STACK = f"import faulthandler\nfaulthandler.enable()\n{SEGFAULT}"
@@ -164,7 +165,7 @@ FAILURES: dict[str, Failure] = {
         "is killed by signal: Killed", 1, step={1: WORKER.format("os.kill(os.getpid(), 9)")}, only=(0,)
     ),
     "an exit code without a word": Failure(
-        "ended with exit code 3", 1, step={1: "raise SystemExit(3)"}, only=(0,), **UNKNOWN
+        "ended with exit code 3", 1, step={1: EXIT}, only=(0,), **UNKNOWN
     ),
     "an exit before the process group": Failure(
         "ended with exit code 5", 1, start={1: "raise SystemExit(5)"}, only=(0,), **ALONE, **UNKNOWN
