@@ -1,8 +1,9 @@
-"""Format numbers and quantities for people: significant digits, with units."""
+"""Format numbers, quantities and times for people: significant digits, with units."""
 
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 from llmbx.api import Fact, Scalar, is_number
 from llmbx.api.verbs import format_number as number
@@ -53,3 +54,8 @@ def slug(words: str) -> str:
     """A name for anchors and files: ASCII letters, digits and dashes."""
     kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in words.lower())
     return "-".join(part for part in kept.split("-") if part) or "part"
+
+
+def started(seconds: float) -> str:
+    """Format a time in seconds since the epoch: `2026-11-23 19:10:42 UTC`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

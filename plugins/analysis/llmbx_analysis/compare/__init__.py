@@ -8,21 +8,14 @@ from typing import Literal
 from llmbx.api import Reference, RunSpec
 from llmbx_verdict.statistics import intervals
 
-from .by_measure import ByMeasure, measure_metrics
-from .caveats import run_warnings, side_warnings
-from .comparability import against_published, between_runs
+from .comparability import against_published, between_runs, run_warnings, side_warnings
 from .comparison import Comparison, Difference, Metric, Needed, Side, Verdict
-from .configurations import configuration_differences
-from .differences import NOTABLE, differences, recipe_differences
-from .gates import STEP_TIME, Gate
-from .judgement import Judged, judge
+from .differences import NOTABLE, configuration_differences, differences, recipe_differences
+from .judgement import ByMeasure, Judged, judge, measure_metrics
 from .logs import MeasuredLog, log_differences
-from .machines import machines_of
-from .measured import Measured, MeasuredRun, measured, step_time
-from .metrics import published_metrics, run_metrics
-from .pairs import change_of_pairs
-from .tails import disagreement, shape_metrics
-from .work import unknown_text
+from .measured import Measured, MeasuredRun, machines_of, measured, step_time, unknown_text
+from .metrics import change_of_pairs, disagreement, published_metrics, run_metrics, shape_metrics
+from .verdict import STEP_TIME, Gate
 
 __all__ = [
     "NOTABLE",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
-from llmbx.api import Value
-from llmbx_verdict.statistics import intervals
+from llmbx.api import UsageError, Value, did_you_mean, mean_of
+from llmbx_verdict.statistics import intervals, run_variation
 
-from .by_measure import ByMeasure
-from .comparison import Needed, Verdict
-from .gates import Gate
+from .comparison import Better, Metric, Needed, Verdict
 from .logs import MeasuredLog
-from .measured import Measured, times
-from .needed import needed, sentence
-from .tails import hidden
-from .unstable import unstable
-from .verdict import decide_verdict
+from .measured import Measured, times, unstable
+from .metrics import change_of_pairs, hidden
+from .verdict import NORMAL, STEP_TIME, Gate, decide_verdict, interval, needed, negated, sentence
 
 
 class Judged(Value, frozen=True):
@@ -74,3 +71,174 @@ def _planned(judged: Judged, a: Sequence[Measured], b: Sequence[Measured], toler
     logs = any(isinstance(run, MeasuredLog) for run in (*a, *b))
     text = f"{judged.reason}; {sentence(plan, judged.change, published=not a, logs=logs)}"
     return Judged(verdict=judged.verdict, reason=text, change=judged.change, needed=plan)
+
+
+NO_DIRECTION = "the log format does not state which direction is better"
+
+
+class ByMeasure:
+    """The measure `name` of both sides, each one run or several repeats. A count is compared by its rate per second.
+
+    `reasons` has why it cannot be compared, for example that a side lacks it. Raises `UsageError` if no run has it.
+    """
+
+    of_profiles = False
+
+    def __init__(self, name: str, a: Sequence[Measured], b: Sequence[Measured], level: float) -> None:
+        known = sorted({found for run in (*a, *b) for found in run.result.measures})
+        if name not in known:
+            raise UsageError(f"--measure {name}: no run has such a measure{did_you_mean(name, [STEP_TIME, *known])}")
+        self.name = name
+        self._a, self._b, self._level = a, b, level
+        self.reasons = [*_reasons(name, a, b)]
+
+    @property
+    def change(self) -> intervals.Change | None:
+        """The relative change from A to B; None if there are reasons against it.
+
+        Over pairs or repeats if there are any, else over the steps of two runs with the prior of the variation of the
+        step time from run to run. Values that are not all above 0 have no logarithms, and their plain difference is
+        used.
+        """
+        if self.reasons:
+            return None
+        one, two = ([value(run, self.name) or 0.0 for run in side] for side in (self._a, self._b))
+        if min(*one, *two) <= 0:
+            return self._plain_change()
+        pairs = change_of_pairs(self._a, self._b, self._level, lambda run: value(run, self.name) or 0.0)
+        repeats = pairs or intervals.change_of_repeats(one, two, self._level)
+        return repeats or intervals.change(*self._intervals(), between_runs=True)
+
+    def verdict(self, tolerance: float) -> tuple[Verdict, str]:
+        """The verdict and its reason; without a direction it is equivalent or inconclusive. `tolerance`: a fraction."""
+        found, better = self.change, self._better
+        assert found is not None
+        size = f"{100 * abs(found.fraction):.1f} %"
+        text = f"{self._label} is {'higher' if found.fraction > 0 else 'lower'} by {size} ({interval(found)})"
+        verdict, reason = decide_verdict(negated(found) if better == "higher" else found, tolerance, text)
+        if better is None and verdict in ("faster", "slower"):
+            return "inconclusive", f"{reason}; {NO_DIRECTION}"
+        return verdict, reason
+
+    @property
+    def metric(self) -> Metric:
+        """The row of the table."""
+        return next(row for row in measure_metrics(self._a, self._b) if row.name == _row(self._newest, self.name))
+
+    @property
+    def _newest(self) -> Measured:
+        return next(run for run in (*self._b[::-1], *self._a) if self.name in run.result.measures)
+
+    @property
+    def _better(self) -> Better | None:
+        return self._newest.result.measures[self.name].better
+
+    @property
+    def _label(self) -> str:
+        per_second = " per second" if self._newest.result.measures[self.name].kind == "count" else ""
+        return self.name.replace("_", " ") + per_second
+
+    def _intervals(self) -> tuple[intervals.Interval, intervals.Interval]:
+        return measure_interval(self._a, self.name, self._level), measure_interval(self._b, self.name, self._level)
+
+    def _plain_change(self) -> intervals.Change:
+        a, b = self._intervals()
+        repeats, base = len(self._a) + len(self._b) > 2, abs(a.mean)
+        prior = 0.0 if repeats else run_variation.half_width(self._level)
+        below = math.hypot(b.mean - b.low, a.high - a.mean, prior * base) / base
+        above = math.hypot(b.high - b.mean, a.mean - a.low, prior * base) / base
+        fraction = (b.mean - a.mean) / base
+        return intervals.Change(
+            fraction=fraction,
+            low=fraction - below,
+            high=fraction + above,
+            level=self._level,
+            over="repeats" if repeats else "steps",
+            run_std=(below + above) / 2 / NORMAL / math.sqrt(1 / len(self._a) + 1 / len(self._b)),
+            prior=prior,
+        )
+
+
+def value(run: Measured, name: str) -> float | None:
+    """The measure of a run: of a count its rate per second, of others the mean; None if it has no value."""
+    known = run.result.measures.get(name)
+    if known is None:
+        return None
+    return known.per_second if known.kind == "count" else known.mean
+
+
+def measure_interval(runs: Sequence[Measured], name: str, level: float) -> intervals.Interval:
+    """The measure with its interval: over the runs if there are several, else over the steps. All must have it."""
+    values = [value(run, name) or 0.0 for run in runs]
+    if len(runs) > 1:
+        found = intervals.over_repeats(values, level)
+    else:
+        pairs = [(s.time_s, s.measures[name]) for s in runs[0].steps if s.time_s is not None and name in s.measures]
+        is_count = runs[0].result.measures[name].kind == "count"
+        each = rate_values(pairs) if is_count else [each for _, each in pairs]
+        found = intervals.over_steps(each, level)
+    return found or intervals.exact(values[-1], level)
+
+
+def rate_values(pairs: Sequence[tuple[float, float]]) -> list[float]:
+    """One value for each pair (seconds, count), whose mean is the rate and whose spread is that of the rate.
+
+    The rate is the sum of the counts divided by the sum of the times. The linearization of a ratio: the rate plus the
+    pair's own excess, count - rate x time, divided by the mean time (Cochran, Sampling Techniques, 6.3). Intervals for
+    means apply to these values.
+    """
+    seconds = math.fsum(time for time, _ in pairs)
+    if seconds <= 0:
+        return []
+    rate = math.fsum(count for _, count in pairs) / seconds
+    usual = seconds / len(pairs)
+    return [rate + (count - rate * time) / usual for time, count in pairs]
+
+
+def measure_metrics(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[Metric]:
+    """The rows of the table: each measure of a run by its name in `result.json`. None for a side that lacks it."""
+    runs = [*a, *b]
+    for name in dict.fromkeys(found for run in runs for found in run.result.measures):
+        newest = next(run for run in reversed(runs) if name in run.result.measures)
+        known, differs = newest.result.measures[name], _units_differ(name, a, b)
+        one, two = (None, None) if differs else (_mean(a, name), _mean(b, name))
+        yield Metric(
+            name=_row(newest, name),
+            unit=f"{known.unit}/s" if known.kind == "count" else known.unit,
+            better=known.better,
+            a=one,
+            b=two,
+            change_percent=100 * (two / one - 1) if one and two is not None else None,
+            note=differs,
+        )
+
+
+def _row(run: Measured, name: str) -> str:
+    return f"measures.{name}.{'per_second' if run.result.measures[name].kind == 'count' else 'mean'}"
+
+
+def _mean(side: Sequence[Measured], name: str) -> float | None:
+    return mean_of(value(run, name) for run in side)
+
+
+def _reasons(name: str, a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[str]:
+    """Why the sides cannot be compared by this measure."""
+    for run in (*a, *b):
+        if name not in run.result.measures:
+            yield f"{run.name} has no measure {name}"
+        elif value(run, name) is None:
+            yield f"no measured step of {run.name} has the measure {name}"
+    differs = _units_differ(name, a, b)
+    if differs:
+        yield differs
+    if _mean(a, name) == 0:
+        yield f"the measure {name} is 0 in A, so there is no relative change"
+
+
+def _units_differ(name: str, a: Sequence[Measured], b: Sequence[Measured]) -> str | None:
+    """Why the values of a measure are not of the same kind; None if they are."""
+    found = [run.result.measures[name] for run in (*a, *b) if name in run.result.measures]
+    kinds = dict.fromkeys((known.unit, known.kind) for known in found)
+    if len(kinds) < 2:
+        return None
+    return f"the measure {name} is not the same: {' and '.join(f'a {kind} in {unit}' for unit, kind in kinds)}"

@@ -11,8 +11,7 @@ from llmbx.api import Scalar, Step, UsageError, plural
 from llmbx.api.verbs import Install, Plugins, Run, TrainingLog, find_run
 
 from .comparison import Difference
-from .measured import Measured, inside
-from .work import DECISIVE
+from .measured import DECISIVE, Measured, inside
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

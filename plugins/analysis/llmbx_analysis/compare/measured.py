@@ -1,17 +1,26 @@
-"""The members of a side of a comparison: finished runs and logs, each with its result and its measured steps."""
+"""The members of a side: finished runs and logs, with result, measured steps, machines and stability."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from llmbx.api import Result, RunSpec, Scalar, Step, UsageError
+from llmbx.api import (
+    Exit,
+    Reference,
+    Result,
+    RunSpec,
+    Scalar,
+    Step,
+    UsageError,
+    Value,
+)
 from llmbx.api.verbs import Plugins, Run, refresh_result
 from llmbx.api.verbs import RunRecord as Record
 from llmbx_verdict.statistics import intervals
 
-from .work import work_of
+from ..nodes import host_names, shared_facts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,3 +132,115 @@ def step_time(runs: Sequence[Measured], level: float) -> intervals.Interval:
     else:
         interval = intervals.over_steps(times(runs[0]), level)
     return interval or intervals.exact(runs[0].mean_s, level)
+
+
+WORK = {
+    "workload": "workload",
+    "size": "size",
+    "dtype": "dtype",
+    "gpu_type": "GPU type",
+    "gpus": "number of GPUs",
+    "global_batch_size": "global batch size",
+    "sequence_length": "sequence length",
+    "tokens_per_step": "number of tokens in a step",
+}
+"""What is compared if both sides know it, and how messages call it."""
+
+DECISIVE = {
+    **{key: label for key, label in WORK.items() if key != "tokens_per_step"},  # this follows from two others
+    "model": "shape of the model",
+    "instrumentation": "profiling and tracing",
+}
+"""What decides whether two sides are comparable. Of runs all of it is known."""
+
+
+def work_of(spec: RunSpec) -> Mapping[str, Scalar]:
+    """The work of a run."""
+    own = {key: getattr(spec, key) for key in WORK if key != "sequence_length"}
+    return {**own, "sequence_length": spec.model.sequence_length}
+
+
+def work_published(row: Reference) -> Mapping[str, Scalar]:
+    """The work of a published row, as far as it is published."""
+    return {key: getattr(row, key) for key in WORK if key not in ("workload", "tokens_per_step")}
+
+
+def known_differences(a: Mapping[str, Scalar], b: Mapping[str, Scalar]) -> list[str]:
+    """How the work differs, as far as both sides know it."""
+    both = [key for key in WORK if a.get(key) is not None and b.get(key) is not None]
+    return [f"the {WORK[key]} differs ({a[key]} and {b[key]})" for key in both if a[key] != b[key]]
+
+
+def unknown_text(a: Sequence[str], b: Sequence[str]) -> str | None:
+    """One line with what is not known of which side; None if everything is."""
+    sides = {key: tuple(name for name, keys in (("A", a), ("B", b)) if key in keys) for key in DECISIVE}
+    parts = [
+        f"{', '.join(DECISIVE[key] for key in DECISIVE if sides[key] == which)} ({' and '.join(which)})"
+        for which in dict.fromkeys(which for which in sides.values() if which)
+    ]
+    return f"unknown: {'; '.join(parts)}" if parts else None
+
+
+FALSE_ALARMS = 0.05
+"""Largest share of stable windows that the tests of stability call unstable (see docs/stability.md)."""
+
+COVERED = ("noisy", "too few steps")
+"""Verdicts of a window that say how little one run tells. The variation between the means of repeats contains this."""
+
+
+def why(run: Measured) -> str | None:
+    """Why the window of a run is unstable; None if it is stable."""
+    stability = run.result.stability
+    if stability.verdict in (None, "stable"):
+        return None
+    return f"{stability.verdict}: {stability.reason or 'no reason is recorded'}"
+
+
+def unstable(name: str, runs: Sequence[Measured]) -> str | None:
+    """Why a side is unstable; None if it is stable.
+
+    One run must be stable. Of several repeats, as many may be unstable as false alarms explain, and windows with few or
+    noisy steps do not count: both are in the variation between their means.
+    """
+    counted = [run for run in runs if len(runs) == 1 or run.result.stability.verdict not in COVERED]
+    found = [(run, reason) for run in counted if (reason := why(run)) is not None]
+    if len(found) < _limit(len(runs)):
+        return None
+    run, reason = found[-1]
+    many = f"{len(found)} of {len(runs)} repeats are" if len(runs) > 1 else f"{run.name} is"
+    return f"{name}: {many} unstable ({reason.partition(':')[0]})"
+
+
+def unstable_warnings(name: str, runs: Sequence[Measured]) -> Iterator[str]:
+    """One line for each unstable run of a side."""
+    for run in runs:
+        if (reason := why(run)) is not None:
+            which = f"{run.name}: " if len(runs) > 1 else ""
+            yield f"{name}: {which}{reason}"
+
+
+def _limit(count: int) -> int:
+    """The smallest number of unstable runs among `count` that is not explained by false alarms."""
+    limit, at_least = 1, 1 - (1 - FALSE_ALARMS) ** count
+    while at_least > FALSE_ALARMS + 1e-12:
+        at_least -= math.comb(count, limit) * FALSE_ALARMS**limit * (1 - FALSE_ALARMS) ** (count - limit)
+        limit += 1
+    return limit
+
+
+class Machines(Value, frozen=True):
+    """The nodes of one side and their facts by name (`driver`, `gpu_power_limit_w` …); empty if unknown."""
+
+    nodes: tuple[str, ...] = ()
+    facts: dict[str, Scalar] = {}
+
+
+def machines_of(runs: Sequence[MeasuredRun]) -> Machines:
+    """The machines of all runs of a side. The facts are those of the newest run.
+
+    If a run has no node files, its machine is the host of its job script, which is the first of its nodes.
+    """
+    seen = [run.run.read_nodes() for run in runs]
+    scripts = [Exit.read(run.run.path) for run in runs]
+    hosts = {name for nodes in seen for name in host_names(nodes)} or {end.host for end in scripts if end is not None}
+    return Machines(nodes=tuple(sorted(hosts)), facts=shared_facts(seen[-1]) if seen else {})

@@ -1,15 +1,20 @@
-"""The metrics of both sides. MFU and TFLOP/s are converted to one attention convention, and MFU to one peak."""
+"""The metrics of both sides: means, pairs of runs that followed each other, and what a mean hides.
+
+MFU and TFLOP/s are converted to one attention convention, and MFU to one peak.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from llmbx.api import Convention, Reference, Result, mean_of
+from llmbx.api import Convention, Reference, Result, Value, mean_of, median_of
+from llmbx_verdict.statistics import intervals
 
 from ..formulas import tflops_per_gpu
-from .comparison import Better, Metric
-from .measured import Measured
+from .comparison import Better, Metric, Verdict
+from .measured import Measured, MeasuredRun, times
 
 Figure = Literal["mfu", "tflops_per_gpu"]
 
@@ -146,3 +151,119 @@ def _conversion(runs: Sequence[Measured], reference: Reference) -> str | None:
 
 def _percent(value: float | None) -> float | None:
     return None if value is None else 100 * value
+
+
+def change_of_pairs(
+    a: Sequence[Measured],
+    b: Sequence[Measured],
+    level: float,
+    value: Callable[[Measured], float] = lambda run: run.mean_s,
+) -> intervals.Change | None:
+    """The change of the step time, or of another `value` > 0, over the pairs of both sides; None for fewer than two.
+
+    A pair consists of the runs of both sides with the same number of one command.
+    """
+    sides = [{key: run for run in side if (key := _number(run)) is not None} for side in (a, b)]
+    pairs = [(one, sides[1][key]) for key, one in sides[0].items() if key in sides[1]]
+    order = [_created(other) < _created(one) for one, other in pairs]
+    return intervals.change_of_pairs([(value(one), value(other)) for one, other in pairs], order, level)
+
+
+def unpaired(a: Sequence[Measured], b: Sequence[Measured]) -> int:
+    """The number of runs of both sides without a partner on the other side."""
+    sides = [{_number(run) for run in side} - {None} for side in (a, b)]
+    return len(a) + len(b) - 2 * len(sides[0] & sides[1])
+
+
+def _number(run: Measured) -> tuple[str, int] | None:
+    pair = run.record.pair if isinstance(run, MeasuredRun) else None
+    return None if pair is None else (pair.group, pair.number)
+
+
+def _created(run: Measured) -> float:
+    assert isinstance(run, MeasuredRun)
+    return run.record.created
+
+
+class Shape(Value, frozen=True):
+    """The step times of one side in seconds: means over its runs of the median and the 95th percentile.
+
+    `slowest` is the largest ratio of a step to the median of its run.
+    """
+
+    median_s: float
+    p95_s: float
+    slowest: float
+
+    @property
+    def tail(self) -> float:
+        """The 95th percentile as a multiple of the median."""
+        return self.p95_s / self.median_s
+
+
+def shape(runs: Sequence[Measured]) -> Shape | None:
+    """The shape of one side; None if a run has no measured steps."""
+    medians, high, slowest = [], [], []
+    for values in map(times, runs):
+        middle = median_of(values)
+        if not middle:
+            return None
+        medians.append(middle)
+        high.append(percentile(values, 0.95))
+        slowest.append(max(values) / middle)
+    if not medians:
+        return None
+    return Shape(median_s=math.fsum(medians) / len(medians), p95_s=math.fsum(high) / len(high), slowest=max(slowest))
+
+
+def percentile(values: Sequence[float], fraction: float) -> float:
+    """The percentile of at least one value, interpolated between the two nearest."""
+    ordered = sorted(values)
+    place = fraction * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def shape_metrics(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[Metric]:
+    """The rows of the table; none if a side has no steps."""
+    one, two = shape(a), shape(b)
+    if one is None or two is None:
+        return
+    yield metric("median_step_time", "s", "lower", one.median_s, two.median_s)
+    yield metric("p95_step_time", "s", "lower", one.p95_s, two.p95_s)
+    yield metric("p95_to_median", "ratio", "lower", one.tail, two.tail)
+    yield metric("slowest_to_median", "ratio", "lower", one.slowest, two.slowest)
+
+
+def hidden(verdict: Verdict, a: Sequence[Measured], b: Sequence[Measured], tolerance: float) -> str | None:
+    """Why the means may not be called equivalent or faster: the median or the tail differs by more than `tolerance`.
+
+    For `faster` only a slower median or tail counts.
+    """
+    one, two = shape(a), shape(b)
+    if one is None or two is None or verdict not in ("equivalent", "faster"):
+        return None
+    for name, before, after in (
+        ("median", one.median_s, two.median_s),
+        ("95th percentile", one.p95_s, two.p95_s),
+        ("tail (95th percentile / median)", one.tail, two.tail),
+    ):
+        change = after / before - 1
+        if change > tolerance or (verdict == "equivalent" and change < -tolerance):
+            unit = "" if name.startswith("tail") else " s"
+            return (
+                f"the mean hides a difference: the {name} of the step times changes by {100 * change:+.1f} % "
+                f"(A {before:.4g}{unit}, B {after:.4g}{unit})"
+            )
+    return None
+
+
+def disagreement(verdict: Verdict, a: Sequence[Measured], b: Sequence[Measured], tolerance: float) -> Iterator[str]:
+    """A warning if B is slower by its mean, but not by its median: a few steps make the difference."""
+    one, two = shape(a), shape(b)
+    if one is None or two is None or verdict != "slower":
+        return
+    change = two.median_s / one.median_s - 1
+    if change <= tolerance:
+        yield f"the median of the step times changes by only {100 * change:+.1f} %: a part of the steps is slower"

@@ -10,8 +10,7 @@ from llmbx.api.verbs import Install, Plugins, Run, Selection, known_tags, query_
 
 from .comparison import EXIT_CODES
 from .differences import same_setup
-from .measured import Measured, MeasuredRun, measured
-from .work import known_differences, work_of
+from .measured import Measured, MeasuredRun, known_differences, measured, work_of
 
 
 class NotComparable(UsageError):

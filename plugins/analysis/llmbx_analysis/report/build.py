@@ -10,8 +10,7 @@ from ..formatting import slug
 from . import comparisons, provenance, scaling_section
 from .cells import Cell
 from .curves import curves, label
-from .figures import by_name, figures
-from .measures import measure_facts
+from .figures import by_name, figures, measure_facts
 from .overview import Overview, overview
 from .verdicts import Verdict, verdict
 

@@ -16,7 +16,7 @@ from ..formatting import short as format_short
 from ..formatting import text as format_value
 from . import draw, palette
 from .build import Report
-from .tables import values_table
+from .vega import values_table
 from .verdicts import grouped
 
 if TYPE_CHECKING:

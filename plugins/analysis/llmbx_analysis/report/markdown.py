@@ -10,7 +10,7 @@ from llmbx.api import Chart, Column, Fact, Section, Table
 from ..formatting import figure as format_figure
 from ..formatting import text as format_value
 from .build import Report
-from .tables import values_table
+from .vega import values_table
 
 FEW = 20
 """Most values of a chart that are listed as a table."""

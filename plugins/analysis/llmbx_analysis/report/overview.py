@@ -12,11 +12,11 @@ from llmbx.api import (
 from llmbx.api.verbs import format_number
 
 from ..compare import MeasuredRun
+from ..formatting import started
 from ..nodes import host_names
 from .cells import Cell, RunData, title
 from .figures import by_name
 from .scaling import Family, families
-from .times import started
 from .verdicts import TONES, Verdict, verdict
 
 KEY_FIGURES = (

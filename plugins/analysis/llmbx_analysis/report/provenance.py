@@ -20,10 +20,10 @@ from llmbx.api import (
 from llmbx.api.verbs import RunRecord as Record
 from llmbx.entry.secrets import blank, recorded
 
+from ..formatting import started
 from ..formatting import text as format_value
 from ..nodes import host_names, shared_facts
 from .cells import Cell, RunData
-from .times import started
 
 UNITS = {
     "gpus": "GPUs", "gpus_per_node": "GPUs", "global_batch_size": "samples", "micro_batch_size": "samples",

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from llmbx.api import Fact, Scalar
 
 from .cells import Cell
-from .figures import by_name
-from .measures import measure_columns
+from .figures import by_name, measure_columns
 from .verdicts import verdict
 
 FIGURES = (

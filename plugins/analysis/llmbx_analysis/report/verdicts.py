@@ -8,7 +8,7 @@ from typing import Literal
 from llmbx.api import Value
 
 from ..compare import Comparison
-from ..compare.unstable import unstable
+from ..compare.measured import unstable
 from .cells import Cell, RunData
 
 Tone = Literal["good", "warn", "bad"]

@@ -6,7 +6,7 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.model import Measure
-from llmbx_analysis.compare.by_measure import rate_values
+from llmbx_analysis.compare.judgement import rate_values
 
 from ....run_factory import RunFactory, noise
 from .test_compare import Compare, compare, read, verdict_of

@@ -15,7 +15,7 @@ from llmbx.record.folder import Run
 from llmbx_analysis.compare import compare_runs, measured
 from llmbx_analysis.report.build import Report
 from llmbx_analysis.report.comparison_page import build
-from llmbx_analysis.report.histogram import shared_bars
+from llmbx_analysis.report.curves import shared_bars
 from llmbx_analysis.report.markdown import render
 
 from ....run_factory import RunFactory, Toy, noise

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmbx.model import Stability
-from llmbx_analysis.compare.tails import percentile
+from llmbx_analysis.compare.metrics import percentile
 
 from ....run_factory import RunFactory, noise
 from .test_compare import Compare, compare, read, verdict_of

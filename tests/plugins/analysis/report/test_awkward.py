@@ -16,7 +16,7 @@ from llmbx.record.folder import Record, Run, pretty
 from llmbx.run.result import build_result
 from llmbx_analysis.report.build import build
 from llmbx_analysis.report.cells import RunData, cells
-from llmbx_analysis.report.histogram import bars
+from llmbx_analysis.report.curves import bars
 from llmbx_analysis.report.html import render as page
 from llmbx_analysis.report.markdown import render as markdown
 from llmbx_analysis.report.rows import rows

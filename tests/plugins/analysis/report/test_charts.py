@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from llmbx.model import Axis, Chart, Point, Reference, Rule, Series, Span, Step
 from llmbx_analysis.report import draw, palette, vega
-from llmbx_analysis.report.curves import curves
-from llmbx_analysis.report.histogram import BARS, bars
-from llmbx_analysis.report.tables import values_table
+from llmbx_analysis.report.curves import BARS, bars, curves
+from llmbx_analysis.report.vega import values_table
 from llmbx_verdict.statistics.series import MAX_POINTS, thinned
 
 from ....run_factory import RunFactory, Toy, noise

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmbx.model import Axis, Chart, Column, Fact, Point, Series, Table
-from llmbx_analysis.report.tables import values_table
+from llmbx_analysis.report.vega import values_table
 
 NUMBERS = st.integers() | st.floats()
 
