@@ -31,12 +31,12 @@ def audit_workloads(
     workloads: Sequence[Workload], plugins: Plugins, config: Config, tolerance: float = TOLERANCE
 ) -> Audit:
     """Audit all published figures, configuration rows and worked examples of these workloads."""
-    found = [_audit_workload(workload, plugins, config, tolerance) for workload in workloads]
+    audits = [_audit_workload(workload, plugins, config, tolerance) for workload in workloads]
     return Audit(
-        cells=sum(part.cells for part in found),
-        disputed=tuple(item for part in found for item in part.disputed),
-        rows=tuple(item for part in found for item in part.rows),
-        examples=tuple(item for part in found for item in part.examples),
+        cells=sum(part.cells for part in audits),
+        disputed=tuple(item for part in audits for item in part.disputed),
+        rows=tuple(item for part in audits for item in part.rows),
+        examples=tuple(item for part in audits for item in part.examples),
     )
 
 
@@ -56,21 +56,21 @@ def audit_file(
     name = owner.name if owner else published.workload or path.stem
     cases = build_cases(published.references, owner, plugins, config, name)
     tables = _tables(cases)
-    found = Audit(
+    audit = Audit(
         cells=count_recomputable(tables),
         disputed=tuple(disputes(tables, tolerance)),
         examples=tuple(disputed_examples(published.examples, cases, GpuType.extend(config.gpus), tolerance, name)),
     )
-    unknown = count_published(tables) - found.cells
+    unknown = count_published(tables) - audit.cells
     unclear = [case.reference for case in tables if count_published([case]) > count_recomputable([case])]
     errors = unresolved_names(unclear, owner, published.workload, plugins, config)
     why = f": {'; '.join(errors)}" if errors else ""
     hint = "set sequence_length, global_batch_size and model_flops in its tables, or use --workload"
-    if not found.cells and (unknown or not published.examples):
+    if not audit.cells and (unknown or not published.examples):
         raise UsageError(f"{path}: no figure can be recomputed{why}; {hint}")
     if unknown:
         warn(f"{path}: {unknown} of {count_published(tables)} cells cannot be recomputed{why}; {hint}")
-    return found
+    return audit
 
 
 def disputes_of(reference: Reference, workload: Workload, plugins: Plugins, config: Config) -> list[Disputed]:

@@ -58,12 +58,12 @@ def equations(text: str, formula: str | None = None) -> list[Equation]:
     parts = [part.strip() for part in text[:MAX_LENGTH].split("=")]
     if formula is not None:
         parts = [formula, parts[-1]]
-    found = []
+    printed = []
     for left, right in pairwise(parts):
         value, literal = evaluate(left), figure(right)
         if value is not None and literal is not None:
-            found.append(Equation(value=value, printed=literal[0], unit=literal[1]))
-    return found
+            printed.append(Equation(value=value, printed=literal[0], unit=literal[1]))
+    return printed
 
 
 def figure(text: str) -> tuple[float, float] | None:

@@ -75,19 +75,19 @@ def unresolved_names(
 ) -> list[str]:
     """Errors about names in these rows that the catalog does not know. `named` is the workload name in the file."""
     if workload is None and named is not None:
-        names = [name for known in plugins.workloads for name in (known.name, *known.aliases)]
+        names = [name for listed in plugins.workloads for name in (listed.name, *listed.aliases)]
         return [f"no workload named '{named}'{did_you_mean(named, names)}"]
     if workload is None:
-        sizes = {size for known in plugins.workloads for size in known.sizes}
+        sizes = {size for listed in plugins.workloads for size in listed.sizes}
         unknown = dict.fromkeys(r.size for r in references if sizes and r.size not in sizes)
         return [f"no workload has a size '{size}'{did_you_mean(size, sizes)}" for size in unknown]
-    found: dict[str, None] = {}
+    errors: dict[str, None] = {}
     for reference in references:
         try:
             _resolve(reference, workload, plugins, config)
         except LlmbxError as error:
-            found[str(error)] = None
-    return list(found)
+            errors[str(error)] = None
+    return list(errors)
 
 
 def flops_formula(spec: RunSpec, plugins: Plugins) -> Formula:

@@ -8,7 +8,7 @@ from llmbx.api import Scalar, Value
 class Disputed(Value, frozen=True):
     """One cell of a performance table. `mfu` is a fraction; `difference_percent` is relative to the recomputed figure.
 
-    `reason` says why the row is wrong, as the reference file states it; None: it does not.
+    `reason` says why the row is wrong, as the reference file states it; None if it gives no reason.
     """
 
     source: str

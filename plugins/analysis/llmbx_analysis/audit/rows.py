@@ -53,8 +53,8 @@ def _disputes(workload: Workload, recipe: Recipe, row: Row, spec: RunSpec, plugi
 def _problems(spec: RunSpec, printed: dict[str, Scalar], plugins: Plugins) -> dict[str, str]:
     """The problems of the run with the printed values, by rule."""
     as_printed = with_values(spec, printed)
-    found = [*common_findings(as_printed, here=False), *plugins.framework(spec.plugin).check_spec(as_printed)]
-    return {finding.rule: finding.problem for finding in found if not finding.warning}
+    findings = [*common_findings(as_printed, here=False), *plugins.framework(spec.plugin).check_spec(as_printed)]
+    return {finding.rule: finding.problem for finding in findings if not finding.warning}
 
 
 def with_values(spec: RunSpec, values: dict[str, Scalar]) -> RunSpec:

@@ -45,7 +45,7 @@ def compare_runs(
     If the runs are not comparable, the result has no figures, unless `force` is set; it never has another verdict then.
     """
     profiles = gate is not None and gate.of_profiles
-    reasons = tuple(dict.fromkeys(why for one in a for other in b for why in between_runs(one, other, profiles)))
+    reasons = tuple(dict.fromkeys(why for run_a in a for run_b in b for why in between_runs(run_a, run_b, profiles)))
     reasons = (*reasons, *(gate.reasons if gate is not None else ()))
     figures = force or not reasons
     change = _change(a, b, level) if gate is None else gate.change if figures else None
@@ -106,8 +106,8 @@ def _from_recipe(run: Measured, recipe: RunSpec | None) -> tuple[Difference, ...
 
 def _metrics(a: Sequence[Measured], b: Sequence[Measured], gate: Gate | ByMeasure | None) -> tuple[Metric, ...]:
     """The rows of the table, that of the gate first."""
-    found = (*((gate.metric,) if gate else ()), *run_metrics(a, b), *measure_metrics(a, b), *shape_metrics(a, b))
-    return tuple({metric.name: metric for metric in found}.values())
+    rows = (*((gate.metric,) if gate else ()), *run_metrics(a, b), *measure_metrics(a, b), *shape_metrics(a, b))
+    return tuple({metric.name: metric for metric in rows}.values())
 
 
 def _warnings(
@@ -170,9 +170,9 @@ def _kind(runs: Sequence[Measured]) -> Literal["run", "repeats", "log", "logs"]:
 
 def _differences(a: Sequence[Measured], b: Sequence[Measured]) -> tuple[Difference, ...]:
     """The differences between the newest runs of both sides, the likeliest causes of another speed first."""
-    one, two = ([run for run in side if isinstance(run, MeasuredRun)] for side in (a, b))
-    if not one or not two:
+    runs_a, runs_b = ([run for run in side if isinstance(run, MeasuredRun)] for side in (a, b))
+    if not runs_a or not runs_b:
         return log_differences(a[-1], b[-1])
-    records = differences(one[-1].record, two[-1].record, (machines_of(one), machines_of(two)))
-    found = [*records, *configuration_differences(one[-1].run, two[-1].run)]
-    return tuple(sorted(found, key=lambda d: (-d.weight, d.what)))
+    records = differences(runs_a[-1].record, runs_b[-1].record, (machines_of(runs_a), machines_of(runs_b)))
+    ordered = [*records, *configuration_differences(runs_a[-1].run, runs_b[-1].run)]
+    return tuple(sorted(ordered, key=lambda d: (-d.weight, d.what)))

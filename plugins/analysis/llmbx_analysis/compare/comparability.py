@@ -19,38 +19,38 @@ LOSS_APART = 0.1
 
 
 UNKNOWN = ("work-missing",)
-"""Checks of what a log does not say. That is listed as unknown."""
+"""Checks that need what a log does not state. It is listed as unknown instead."""
 
 
 def faults(run: Measured) -> list[str]:
     """Reasons why the figures of one run or log may not be compared with any other."""
     result, name, is_log = run.result, run.name, isinstance(run, MeasuredLog)
-    found = []
+    reasons = []
     if not result.data_valid:
-        found.append(f"{name} has no valid data ({result.status}{f': {result.cause}' if result.cause else ''})")
+        reasons.append(f"{name} has no valid data ({result.status}{f': {result.cause}' if result.cause else ''})")
     if not run.is_measured and not is_log:  # a log has no valid data then
         window = result.window
         where = f"window {window.policy}: {window.reason}" if window.reason else "no step has a time"
-        found.append(f"{name} has no measured steps ({where})")
+        reasons.append(f"{name} has no measured steps ({where})")
     losses = [step.loss for step in run.steps if step.loss is not None]
     if run.steps and not losses and not _prints_no_loss(result):
-        found.append(f"{name} has no loss in its measured steps: nothing shows that it trained")
+        reasons.append(f"{name} has no loss in its measured steps: nothing shows that it trained")
     if any(not math.isfinite(loss) for loss in losses):
-        found.append(f"{name} has a loss that is not finite")
-    found += _other_batches(run)
+        reasons.append(f"{name} has a loss that is not finite")
+    reasons += _other_batches(run)
     checked = [outcome for outcome in result.checks if outcome.outcome == "not comparable"]
     checked = [outcome for outcome in checked if not (is_log and outcome.check in UNKNOWN)]
-    return [*found, *(f"{name}: {outcome.text} (check {outcome.check})" for outcome in checked)]
+    return [*reasons, *(f"{name}: {outcome.text} (check {outcome.check})" for outcome in checked)]
 
 
 def _other_batches(run: Measured) -> list[str]:
-    """The batches in the log other than the one that was asked for; of a log, that it has several."""
+    """A batch size in the log that differs from the requested one; for a log without a run, several sizes."""
     stated = sorted({step.global_batch_size for step in run.steps if step.global_batch_size is not None})
     batches = ", ".join(map(str, stated))
     if isinstance(run, MeasuredRun):
-        asked = run.spec.global_batch_size
-        if set(stated) - {asked}:
-            return [f"the log of {run.name} states a global batch size of {batches}, but {asked} was asked for"]
+        requested = run.spec.global_batch_size
+        if set(stated) - {requested}:
+            return [f"the log of {run.name} states a global batch size of {batches}, but {requested} was asked for"]
     elif len(stated) > 1:
         return [f"{run.name} states several global batch sizes ({batches})"]
     return []
@@ -59,16 +59,16 @@ def _other_batches(run: Measured) -> list[str]:
 def loss_warnings(a: Measured, b: Measured) -> list[str]:
     """A warning if the losses of two runs that should do the same work are far apart."""
     ends = [(run.result.loss.first, run.result.loss.last) for run in (a, b)]
-    for name, one, two in zip(("first", "last"), *ends, strict=True):
-        known = one is not None and two is not None and math.isfinite(one) and math.isfinite(two)
-        if known and abs(one - two) > LOSS_APART * max(abs(one), abs(two)):
-            return [f"the {name} losses differ (A {one:.4g}, B {two:.4g}): do both runs train the same?"]
+    for name, loss_a, loss_b in zip(("first", "last"), *ends, strict=True):
+        both_finite = loss_a is not None and loss_b is not None and math.isfinite(loss_a) and math.isfinite(loss_b)
+        if both_finite and abs(loss_a - loss_b) > LOSS_APART * max(abs(loss_a), abs(loss_b)):
+            return [f"the {name} losses differ (A {loss_a:.4g}, B {loss_b:.4g}): do both runs train the same?"]
     return []
 
 
 def _prints_no_loss(result: Result) -> bool:
     """Whether the log format is known to print no loss, as the result's checks state."""
-    return any(found.check == "loss-missing" and found.outcome == "not possible" for found in result.checks)
+    return any(check.check == "loss-missing" and check.outcome == "not possible" for check in result.checks)
 
 
 def instrumentation(result: Result) -> list[str]:
@@ -163,8 +163,8 @@ def _prior(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[str]:
 def _windows(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[str]:
     windows = [{run.window for run in side if run.is_measured} for side in (a, b)]
     if windows[0] != windows[1] and all(windows):
-        one, two = (" and ".join(sorted(side)) for side in windows)
-        yield f"measured over different steps: A {one}, B {two}; --window sets the same for both"
+        steps_a, steps_b = (" and ".join(sorted(side)) for side in windows)
+        yield f"measured over different steps: A {steps_a}, B {steps_b}; --window sets the same for both"
 
 
 def _unpaired(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[str]:

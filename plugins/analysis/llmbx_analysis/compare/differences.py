@@ -88,23 +88,26 @@ def differences(
     `machines` are the machines of both sides. If both have facts, these replace the facts about the machines on which
     the runs were submitted.
     """
-    one, two = facts(a), facts(b)
+    facts_a, facts_b = facts(a), facts(b)
     if machines[0].facts and machines[1].facts:
-        one.update({f"host.{name}": value for name, value in machines[0].facts.items()})
-        two.update({f"host.{name}": value for name, value in machines[1].facts.items()})
-    found = [_difference(name, one.get(name), two.get(name)) for name in sorted({*one, *two})]
-    nodes = [", ".join(names) or None for names in (_nodes(a, machines[0].nodes), _nodes(b, machines[1].nodes))]
-    if nodes[0] != nodes[1]:
-        found.append(_difference("nodes", nodes[0], nodes[1]))
-    return sorted((d for d in found if d is not None), key=lambda d: (-d.weight, d.what))
+        facts_a.update({f"host.{name}": value for name, value in machines[0].facts.items()})
+        facts_b.update({f"host.{name}": value for name, value in machines[1].facts.items()})
+    names = sorted({*facts_a, *facts_b})
+    differing = [_difference(name, facts_a.get(name), facts_b.get(name)) for name in names]
+    hosts = (_nodes(a, machines[0].nodes), _nodes(b, machines[1].nodes))
+    nodes_a, nodes_b = (", ".join(names) or None for names in hosts)
+    if nodes_a != nodes_b:
+        differing.append(_difference("nodes", nodes_a, nodes_b))
+    return sorted((d for d in differing if d is not None), key=lambda d: (-d.weight, d.what))
 
 
 def recipe_differences(spec: RunSpec, recipe: RunSpec) -> list[Difference]:
     """The differences of a run (side B) from the configuration of its recipe (side A)."""
-    one, two = _flatten({"spec": recipe}), _flatten({"spec": spec})
-    found = [_difference(name, one.get(name), two.get(name)) for name in sorted({*one, *two})]
-    known = [d for d in found if d is not None and d.what not in ("runtime", "launcher", "cluster")]
-    return sorted(known, key=lambda d: (-d.weight, d.what))
+    of_recipe, of_run = _flatten({"spec": recipe}), _flatten({"spec": spec})
+    names = sorted({*of_recipe, *of_run})
+    differing = [_difference(name, of_recipe.get(name), of_run.get(name)) for name in names]
+    configured = [d for d in differing if d is not None and d.what not in ("runtime", "launcher", "cluster")]
+    return sorted(configured, key=lambda d: (-d.weight, d.what))
 
 
 def same_setup(a: Record, b: Record) -> bool:
@@ -120,10 +123,10 @@ def facts(record: Record) -> dict[str, Scalar]:
 def _flatten(value: Any, prefix: str = "") -> dict[str, Scalar]:
     plain = msgspec.to_builtins(value)
     if isinstance(plain, Mapping):
-        found: dict[str, Scalar] = {}
+        facts: dict[str, Scalar] = {}
         for key, member in plain.items():
-            found.update(_flatten(member, f"{prefix}.{key}" if prefix else str(key)))
-        return found
+            facts.update(_flatten(member, f"{prefix}.{key}" if prefix else str(key)))
+        return facts
     if isinstance(plain, list | tuple):
         return {prefix: ", ".join(map(str, plain)) or None}
     return {prefix: plain}
@@ -173,31 +176,37 @@ OWN = "<run>"
 
 def configuration_differences(a: Run, b: Run) -> list[Difference]:
     """The keys in which the final configurations differ, sorted; one line if only one side has a configuration."""
-    found = [_final(run) for run in (a, b)]
-    one, two = found
-    if one is None or two is None:
-        if one is two:
+    finals = [_final(run) for run in (a, b)]
+    final_a, final_b = finals
+    if final_a is None or final_b is None:
+        if final_a is final_b:
             return []
-        states = ["unknown" if final is None else "known" for final in found]
-        return [Difference(weight=WEIGHT, what="final configuration", a=states[0], b=states[1],
-                           note="only one of the runs wrote it, so it cannot be compared")]  # fmt: skip
-    keys = sorted(key for key in one.keys() | two.keys() if one.get(key) != two.get(key))
+        states = ["unknown" if final is None else "known" for final in finals]
+        note = "only one of the runs wrote it, so it cannot be compared"
+        return [Difference(weight=WEIGHT, what="final configuration", a=states[0], b=states[1], note=note)]
+    keys = sorted(final_a.keys() | final_b.keys())
     return [
-        Difference(weight=WEIGHT, what=f"final configuration {key}", a=_shown(one.get(key)), b=_shown(two.get(key)))
+        Difference(
+            weight=WEIGHT,
+            what=f"final configuration {key}",
+            a=_shown(final_a.get(key)),
+            b=_shown(final_b.get(key)),
+        )
         for key in keys
+        if final_a.get(key) != final_b.get(key)
     ]
 
 
 def _final(run: Run) -> dict[str, Any] | None:
     """The final configuration without what differs between any two runs; None if there is none or it is damaged."""
     try:
-        found = read_final(run.path)
+        configuration = read_final(run.path)
     except LlmbxError:
         return None
-    if found is None:
+    if configuration is None:
         return None
     own = sorted({str(run.path), str(run.path.parent), run.record.run_id}, key=len, reverse=True)
-    neutral: dict[str, Any] = _neutral(found.final, own)
+    neutral: dict[str, Any] = _neutral(configuration.final, own)
     return neutral
 
 

@@ -14,5 +14,5 @@ from .comparison import Comparison
 def compare_folders(a: Sequence[Path], b: Sequence[Path], tolerance: float) -> Comparison:
     """Compare the runs in these folders, oldest first. Runs that are not comparable are shown without a verdict."""
     plugins = load_plugins()
-    one, two = ([measured(Run.read(folder), plugins) for folder in side] for side in (a, b))
-    return compare_runs(one, two, tolerance, force=True)
+    side_a, side_b = ([measured(Run.read(folder), plugins) for folder in side] for side in (a, b))
+    return compare_runs(side_a, side_b, tolerance, force=True)

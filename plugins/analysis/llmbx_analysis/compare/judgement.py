@@ -51,10 +51,10 @@ def judge(
 
 def _no_mean(a: Sequence[Measured], b: Sequence[Measured]) -> str | None:
     """Why the mean of a side represents nothing: unstable, or one step only."""
-    found = [unstable("A", a), unstable("B", b)]
+    reasons = [unstable("A", a), unstable("B", b)]
     single = [runs[0] for runs in (a, b) if len(runs) == 1 and len(times(runs[0])) < 2]
-    found += [f"{run.name}: {_too_few(run)}, so its noise is unknown" for run in single]
-    return "; ".join(text for text in found if text) or None
+    reasons += [f"{run.name}: {_too_few(run)}, so its noise is unknown" for run in single]
+    return "; ".join(text for text in reasons if text) or None
 
 
 def _too_few(run: Measured) -> str:
@@ -85,9 +85,9 @@ class ByMeasure:
     of_profiles = False
 
     def __init__(self, name: str, a: Sequence[Measured], b: Sequence[Measured], level: float) -> None:
-        known = sorted({found for run in (*a, *b) for found in run.result.measures})
-        if name not in known:
-            raise UsageError(f"--measure {name}: no run has such a measure{did_you_mean(name, [STEP_TIME, *known])}")
+        measures = sorted({measure for run in (*a, *b) for measure in run.result.measures})
+        if name not in measures:
+            raise UsageError(f"--measure {name}: no run has such a measure{did_you_mean(name, [STEP_TIME, *measures])}")
         self.name = name
         self._a, self._b, self._level = a, b, level
         self.reasons = [*_reasons(name, a, b)]
@@ -102,20 +102,20 @@ class ByMeasure:
         """
         if self.reasons:
             return None
-        one, two = ([value(run, self.name) or 0.0 for run in side] for side in (self._a, self._b))
-        if min(*one, *two) <= 0:
+        values_a, values_b = ([value(run, self.name) or 0.0 for run in side] for side in (self._a, self._b))
+        if min(*values_a, *values_b) <= 0:
             return self._plain_change()
         pairs = change_of_pairs(self._a, self._b, self._level, lambda run: value(run, self.name) or 0.0)
-        repeats = pairs or intervals.change_of_repeats(one, two, self._level)
+        repeats = pairs or intervals.change_of_repeats(values_a, values_b, self._level)
         return repeats or intervals.change(*self._intervals(), between_runs=True)
 
     def verdict(self, tolerance: float) -> tuple[Verdict, str]:
         """The verdict and its reason; without a direction it is equivalent or inconclusive. `tolerance`: a fraction."""
-        found, better = self.change, self._better
-        assert found is not None
-        size = f"{100 * abs(found.fraction):.1f} %"
-        text = f"{self._label} is {'higher' if found.fraction > 0 else 'lower'} by {size} ({interval(found)})"
-        verdict, reason = decide_verdict(negated(found) if better == "higher" else found, tolerance, text)
+        change, better = self.change, self._better
+        assert change is not None
+        size = f"{100 * abs(change.fraction):.1f} %"
+        text = f"{self._label} is {'higher' if change.fraction > 0 else 'lower'} by {size} ({interval(change)})"
+        verdict, reason = decide_verdict(negated(change) if better == "higher" else change, tolerance, text)
         if better is None and verdict in ("faster", "slower"):
             return "inconclusive", f"{reason}; {NO_DIRECTION}"
         return verdict, reason
@@ -161,23 +161,23 @@ class ByMeasure:
 
 def value(run: Measured, name: str) -> float | None:
     """The measure of a run: of a count its rate per second, of others the mean; None if it has no value."""
-    known = run.result.measures.get(name)
-    if known is None:
+    measure = run.result.measures.get(name)
+    if measure is None:
         return None
-    return known.per_second if known.kind == "count" else known.mean
+    return measure.per_second if measure.kind == "count" else measure.mean
 
 
 def measure_interval(runs: Sequence[Measured], name: str, level: float) -> intervals.Interval:
     """The measure with its interval: over the runs if there are several, else over the steps. All must have it."""
     values = [value(run, name) or 0.0 for run in runs]
     if len(runs) > 1:
-        found = intervals.over_repeats(values, level)
+        interval = intervals.over_repeats(values, level)
     else:
         pairs = [(s.time_s, s.measures[name]) for s in runs[0].steps if s.time_s is not None and name in s.measures]
         is_count = runs[0].result.measures[name].kind == "count"
         each = rate_values(pairs) if is_count else [each for _, each in pairs]
-        found = intervals.over_steps(each, level)
-    return found or intervals.exact(values[-1], level)
+        interval = intervals.over_steps(each, level)
+    return interval or intervals.exact(values[-1], level)
 
 
 def rate_values(pairs: Sequence[tuple[float, float]]) -> list[float]:
@@ -198,17 +198,18 @@ def rate_values(pairs: Sequence[tuple[float, float]]) -> list[float]:
 def measure_metrics(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[Metric]:
     """The rows of the table: each measure of a run by its name in `result.json`. None for a side that lacks it."""
     runs = [*a, *b]
-    for name in dict.fromkeys(found for run in runs for found in run.result.measures):
+    for name in dict.fromkeys(name for run in runs for name in run.result.measures):
         newest = next(run for run in reversed(runs) if name in run.result.measures)
-        known, differs = newest.result.measures[name], _units_differ(name, a, b)
-        one, two = (None, None) if differs else (_mean(a, name), _mean(b, name))
+        measure = newest.result.measures[name]
+        differs = _units_differ(name, a, b)
+        mean_a, mean_b = (None, None) if differs else (_mean(a, name), _mean(b, name))
         yield Metric(
             name=_row(newest, name),
-            unit=f"{known.unit}/s" if known.kind == "count" else known.unit,
-            better=known.better,
-            a=one,
-            b=two,
-            change_percent=100 * (two / one - 1) if one and two is not None else None,
+            unit=f"{measure.unit}/s" if measure.kind == "count" else measure.unit,
+            better=measure.better,
+            a=mean_a,
+            b=mean_b,
+            change_percent=100 * (mean_b / mean_a - 1) if mean_a is not None and mean_b is not None else None,
             note=differs,
         )
 
@@ -237,8 +238,8 @@ def _reasons(name: str, a: Sequence[Measured], b: Sequence[Measured]) -> Iterato
 
 def _units_differ(name: str, a: Sequence[Measured], b: Sequence[Measured]) -> str | None:
     """Why the values of a measure are not of the same kind; None if they are."""
-    found = [run.result.measures[name] for run in (*a, *b) if name in run.result.measures]
-    kinds = dict.fromkeys((known.unit, known.kind) for known in found)
+    measures = [run.result.measures[name] for run in (*a, *b) if name in run.result.measures]
+    kinds = dict.fromkeys((measure.unit, measure.kind) for measure in measures)
     if len(kinds) < 2:
         return None
     return f"the measure {name} is not the same: {' and '.join(f'a {kind} in {unit}' for unit, kind in kinds)}"

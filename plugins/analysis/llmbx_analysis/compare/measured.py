@@ -203,11 +203,11 @@ def unstable(name: str, runs: Sequence[Measured]) -> str | None:
     noisy steps do not count: both are in the variation between their means.
     """
     counted = [run for run in runs if len(runs) == 1 or run.result.stability.verdict not in COVERED]
-    found = [(run, reason) for run in counted if (reason := why(run)) is not None]
-    if len(found) < _limit(len(runs)):
+    unstable_runs = [(run, reason) for run in counted if (reason := why(run)) is not None]
+    if len(unstable_runs) < _limit(len(runs)):
         return None
-    run, reason = found[-1]
-    many = f"{len(found)} of {len(runs)} repeats are" if len(runs) > 1 else f"{run.name} is"
+    run, reason = unstable_runs[-1]
+    many = f"{len(unstable_runs)} of {len(runs)} repeats are" if len(runs) > 1 else f"{run.name} is"
     return f"{name}: {many} unstable ({reason.partition(':')[0]})"
 
 

@@ -30,34 +30,34 @@ FIGURES: tuple[tuple[str, str, Better, Callable[[Result], float | None]], ...] =
 
 def run_metrics(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     """The metrics of two sides: the means over their runs. None if a run of the side lacks the value."""
-    found = [
+    metrics = [
         metric(name, unit, better, mean_of([read(run.result) for run in a]), mean_of([read(run.result) for run in b]))
         for name, unit, better, read in FIGURES
     ]
-    return [*(m for m in found if m.a is not None or m.b is not None), *_compute(a, b)]
+    return [*(m for m in metrics if m.a is not None or m.b is not None), *_compute(a, b)]
 
 
 def published_metrics(reference: Reference, runs: Sequence[Measured]) -> list[Metric]:
     """The metrics of a published row and of runs. Values that are not published are left out."""
-    known = {
+    published = {
         "step_time": reference.step_time_s,
         "tokens_per_s": reference.tokens_per_s,
         "days_per_1t_tokens": reference.days_per_1t_tokens,
     }
-    found = [
-        metric(name, unit, better, known[name], mean_of([read(run.result) for run in runs]))
+    metrics = [
+        metric(name, unit, better, published[name], mean_of([read(run.result) for run in runs]))
         for name, unit, better, read in FIGURES
-        if known.get(name) is not None
+        if published.get(name) is not None
     ]
     if reference.tflops_per_gpu is not None:
         measured = mean_of([in_convention(run.result, reference.convention, "tflops_per_gpu") for run in runs])
-        found.append(metric("tflops_per_gpu", "TFLOP/s", "higher", reference.tflops_per_gpu, measured))
+        metrics.append(metric("tflops_per_gpu", "TFLOP/s", "higher", reference.tflops_per_gpu, measured))
     if reference.mfu is not None:
         measured = mean_of([_by_peak_of(run.result, reference) for run in runs])
         notes = (_conversion(runs, reference), _peaks(runs, reference))
         note = "; ".join(note for note in notes if note) or None
-        found.append(metric("mfu", "%", "higher", 100 * reference.mfu, _percent(measured), note))
-    return found
+        metrics.append(metric("mfu", "%", "higher", 100 * reference.mfu, _percent(measured), note))
+    return metrics
 
 
 def _by_peak_of(result: Result, reference: Reference) -> float | None:
@@ -124,10 +124,10 @@ def _compute(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
 
 def _printed(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     """TFLOP/s of sides whose convention is unknown, as their logs print them."""
-    one, two = (mean_of([run.result.tflops_per_gpu.mean for run in side]) for side in (a, b))
-    if one is None or two is None or any(run.result.mfu.convention for run in (*a, *b)):
+    mean_a, mean_b = (mean_of([run.result.tflops_per_gpu.mean for run in side]) for side in (a, b))
+    if mean_a is None or mean_b is None or any(run.result.mfu.convention for run in (*a, *b)):
         return []
-    return [metric("tflops_per_gpu", "TFLOP/s", "higher", one, two, "as the logs print it")]
+    return [metric("tflops_per_gpu", "TFLOP/s", "higher", mean_a, mean_b, "as the logs print it")]
 
 
 def _notes(results: Sequence[Result], convention: Convention) -> list[str]:
@@ -164,9 +164,10 @@ def change_of_pairs(
     A pair consists of the runs of both sides with the same number of one command.
     """
     sides = [{key: run for run in side if (key := _number(run)) is not None} for side in (a, b)]
-    pairs = [(one, sides[1][key]) for key, one in sides[0].items() if key in sides[1]]
-    order = [_created(other) < _created(one) for one, other in pairs]
-    return intervals.change_of_pairs([(value(one), value(other)) for one, other in pairs], order, level)
+    pairs = [(run_a, sides[1][key]) for key, run_a in sides[0].items() if key in sides[1]]
+    order = [_created(run_b) < _created(run_a) for run_a, run_b in pairs]
+    values = [(value(run_a), value(run_b)) for run_a, run_b in pairs]
+    return intervals.change_of_pairs(values, order, level)
 
 
 def unpaired(a: Sequence[Measured], b: Sequence[Measured]) -> int:
@@ -227,13 +228,13 @@ def percentile(values: Sequence[float], fraction: float) -> float:
 
 def shape_metrics(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[Metric]:
     """The rows of the table; none if a side has no steps."""
-    one, two = shape(a), shape(b)
-    if one is None or two is None:
+    shape_a, shape_b = shape(a), shape(b)
+    if shape_a is None or shape_b is None:
         return
-    yield metric("median_step_time", "s", "lower", one.median_s, two.median_s)
-    yield metric("p95_step_time", "s", "lower", one.p95_s, two.p95_s)
-    yield metric("p95_to_median", "ratio", "lower", one.tail, two.tail)
-    yield metric("slowest_to_median", "ratio", "lower", one.slowest, two.slowest)
+    yield metric("median_step_time", "s", "lower", shape_a.median_s, shape_b.median_s)
+    yield metric("p95_step_time", "s", "lower", shape_a.p95_s, shape_b.p95_s)
+    yield metric("p95_to_median", "ratio", "lower", shape_a.tail, shape_b.tail)
+    yield metric("slowest_to_median", "ratio", "lower", shape_a.slowest, shape_b.slowest)
 
 
 def hidden(verdict: Verdict, a: Sequence[Measured], b: Sequence[Measured], tolerance: float) -> str | None:
@@ -241,13 +242,13 @@ def hidden(verdict: Verdict, a: Sequence[Measured], b: Sequence[Measured], toler
 
     For `faster` only a slower median or tail counts.
     """
-    one, two = shape(a), shape(b)
-    if one is None or two is None or verdict not in ("equivalent", "faster"):
+    shape_a, shape_b = shape(a), shape(b)
+    if shape_a is None or shape_b is None or verdict not in ("equivalent", "faster"):
         return None
     for name, before, after in (
-        ("median", one.median_s, two.median_s),
-        ("95th percentile", one.p95_s, two.p95_s),
-        ("tail (95th percentile / median)", one.tail, two.tail),
+        ("median", shape_a.median_s, shape_b.median_s),
+        ("95th percentile", shape_a.p95_s, shape_b.p95_s),
+        ("tail (95th percentile / median)", shape_a.tail, shape_b.tail),
     ):
         change = after / before - 1
         if change > tolerance or (verdict == "equivalent" and change < -tolerance):
@@ -261,9 +262,9 @@ def hidden(verdict: Verdict, a: Sequence[Measured], b: Sequence[Measured], toler
 
 def disagreement(verdict: Verdict, a: Sequence[Measured], b: Sequence[Measured], tolerance: float) -> Iterator[str]:
     """A warning if B is slower by its mean, but not by its median: a few steps make the difference."""
-    one, two = shape(a), shape(b)
-    if one is None or two is None or verdict != "slower":
+    shape_a, shape_b = shape(a), shape(b)
+    if shape_a is None or shape_b is None or verdict != "slower":
         return
-    change = two.median_s / one.median_s - 1
+    change = shape_b.median_s / shape_a.median_s - 1
     if change <= tolerance:
         yield f"the median of the step times changes by only {100 * change:+.1f} %: a part of the steps is slower"

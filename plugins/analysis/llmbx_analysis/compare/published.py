@@ -1,4 +1,4 @@
-"""Compare runs, or logs of which the user says what they trained, with the published row for their configuration."""
+"""Compare runs, or logs whose work the user describes, with the published row for their configuration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def compare_with_published(
 ) -> Comparison:
     """Compare the runs or logs (repeats, newest last) with the published row of their configuration.
 
-    Raises `UsageError` if there is no such row, or if it is not known what a log trained. If the runs are not
+    Raises `UsageError` if there is no such row, or if a log's work is unknown. If the runs are not
     comparable with it, the result says so; with `force` it has the figures all the same.
     """
     spec = _spec(runs[-1], plugins, config)
@@ -32,15 +32,15 @@ def compare_with_published(
 
 
 def _spec(run: Measured, plugins: Plugins, config: Config) -> RunSpec:
-    """The specification of a run; of a log, the catalog's for what the user says."""
+    """The specification of a run; for a log, the one of the catalog for the work that the user describes."""
     if isinstance(run, MeasuredRun):
         return run.spec
-    known = {key: run.work.get(key) for key in ("workload", "size", "dtype", "gpu_type", "gpus")}
-    missing = [f"--{key.replace('_', '-')}" for key, value in known.items() if value is None]
+    work = {key: run.work.get(key) for key in ("workload", "size", "dtype", "gpu_type", "gpus")}
+    missing = [f"--{key.replace('_', '-')}" for key, value in work.items() if value is None]
     if missing:
         raise UsageError(f"--reference: {run.name} does not say what it trained: add {', '.join(missing)}")
-    workload = plugins.workload(str(known.pop("workload")))
-    size, dtype, gpu_type, gpus = known.values()
+    workload = plugins.workload(str(work.pop("workload")))
+    size, dtype, gpu_type, gpus = work.values()
     return resolve_row(
         workload, plugins, config, size=str(size), dtype=str(dtype), gpu_type=str(gpu_type), gpus=int(gpus or 0),
         recipe=None,

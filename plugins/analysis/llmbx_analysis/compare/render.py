@@ -19,26 +19,26 @@ MOST = 15
 DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 
 
-def render(found: Comparison) -> str:
+def render(comparison: Comparison) -> str:
     """Format the comparison as text."""
-    sides = {"A": found.a, "B": found.b}
-    lines = [*(_title(name, side) for name, side in sides.items()), *_differences(found)]
+    sides = {"A": comparison.a, "B": comparison.b}
+    lines = [*(_title(name, side) for name, side in sides.items()), *_differences(comparison)]
     figures = [line for name, side in sides.items() for line in _measured(name, side)]
-    if figures or found.metrics:
-        lines += ["", *figures, *_table(found.metrics)]
-    if found.warnings:
+    if figures or comparison.metrics:
+        lines += ["", *figures, *_table(comparison.metrics)]
+    if comparison.warnings:
         lines.append("")
-    for warning in found.warnings:
+    for warning in comparison.warnings:
         lines += _wrapped("warning: ", warning)
-    lines += ["", *textwrap.wrap(_verdict(found), WIDTH, break_on_hyphens=False)]
+    lines += ["", *textwrap.wrap(_verdict(comparison), WIDTH, break_on_hyphens=False)]
     return "\n".join(lines) + "\n"
 
 
-def _verdict(found: Comparison) -> str:
-    if found.verdict != "not comparable":
-        return f"{found.verdict}: {found.reason}"
-    rest = "the figures above are no verdict (--force)" if found.metrics else "--force shows the figures"
-    return f"not comparable: {found.reason}; {rest}"
+def _verdict(comparison: Comparison) -> str:
+    if comparison.verdict != "not comparable":
+        return f"{comparison.verdict}: {comparison.reason}"
+    hint = "the figures above are not a verdict (--force)" if comparison.metrics else "--force shows the figures"
+    return f"not comparable: {comparison.reason}; {hint}"
 
 
 def _title(name: str, side: Side) -> str:
@@ -54,23 +54,22 @@ def _measured(name: str, side: Side) -> list[str]:
     return [f"{name}  step time {_interval(side.step_time_s, len(side.runs))}{steps}"]
 
 
-def _interval(known: intervals.Interval, runs: int) -> str:
+def _interval(interval: intervals.Interval, runs: int) -> str:
     digits = (
-        max(1, 4 - math.floor(math.log10(known.mean)))
-        if known.mean < 0.1
-        else max(0, 4 - len(str(int(known.mean)))) + 1
+        max(1, 4 - math.floor(math.log10(interval.mean)))
+        if interval.mean < 0.1
+        else max(0, 4 - len(str(int(interval.mean)))) + 1
     )
-    text = f"{known.mean:.{digits}f} s"
-    if known.method == "exact":
+    text = f"{interval.mean:.{digits}f} s"
+    if interval.method == "exact":
         return text
-    if known.method == "rounded":
-        return f"{text} (rounded: {known.low:.6g} to {known.high:.6g} s)" if known.half_width else text
-    text += f" ({100 * known.level:g} % interval {known.low:.{digits}f} to {known.high:.{digits}f}"
-    if known.method == "ar1":
-        return (
-            f"{text}; {known.count} steps, equivalent to {max(1, round(known.effective_count or 1))} independent ones)"
-        )
-    return f"{text}; {known.count} {'runs' if runs > 1 else 'steps'})"
+    if interval.method == "rounded":
+        return f"{text} (rounded: {interval.low:.6g} to {interval.high:.6g} s)" if interval.half_width else text
+    text += f" ({100 * interval.level:g} % interval {interval.low:.{digits}f} to {interval.high:.{digits}f}"
+    if interval.method == "ar1":
+        effective = max(1, round(interval.effective_count or 1))
+        return f"{text}; {interval.count} steps, equivalent to {effective} independent ones)"
+    return f"{text}; {interval.count} {'runs' if runs > 1 else 'steps'})"
 
 
 def _table(metrics: Sequence[Metric]) -> list[str]:
@@ -95,18 +94,18 @@ def _figure(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
-def _differences(found: Comparison) -> list[str]:
-    if found.a.kind == "reference":
+def _differences(comparison: Comparison) -> list[str]:
+    if comparison.a.kind == "reference":
         title, none = "differences from the recipe", "no differences from the recipe"
     else:
         title, none = "differences, likeliest cause first", "no differences between the records"
-    if {"log", "logs"} & {found.a.kind, found.b.kind}:
+    if {"log", "logs"} & {comparison.a.kind, comparison.b.kind}:
         none = "no differences that the logs state"
-    notable = [d for d in found.differences if d.weight >= NOTABLE]
-    if not found.differences:
+    notable = [d for d in comparison.differences if d.weight >= NOTABLE]
+    if not comparison.differences:
         return ["", none]
     lines = ["", f"{title}:", *(line for d in notable[:MOST] for line in _difference(d))]
-    hidden = len(found.differences) - len(notable[:MOST])
+    hidden = len(comparison.differences) - len(notable[:MOST])
     if hidden:
         which = " that rarely matter" if len(notable) <= MOST else ""
         lines.append(f"  and {hidden} more{which}; use --format json to see them")

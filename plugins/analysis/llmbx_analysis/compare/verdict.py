@@ -49,12 +49,12 @@ def needed(a: Sequence[Measured], b: Sequence[Measured], change: intervals.Chang
         return Needed(pairs=runs)
     if change.over == "repeats" or len(a) != 1 or len(b) != 1:
         return Needed(runs=runs)
-    one, two = (step_time(side, change.level) for side in (a, b))
-    return Needed(runs=runs, steps=planning.steps_needed(one, two, change, tolerance))
+    time_a, time_b = (step_time(side, change.level) for side in (a, b))
+    return Needed(runs=runs, steps=planning.steps_needed(time_a, time_b, change, tolerance))
 
 
 def sentence(plan: Needed, change: intervals.Change, published: bool = False, logs: bool = False) -> str:
-    """The plan in words. Nothing repeats what wrote `logs`."""
+    """The plan in words. Without `--repeat` for `logs`, which llmbx cannot repeat."""
     ways = []
     if plan.runs is not None:
         how = "" if logs else f" (--repeat {plan.runs})"
@@ -115,10 +115,10 @@ class Gate:
 
     def verdict(self, tolerance: float) -> tuple[Verdict, str]:
         """The verdict and its reason. `tolerance` is a fraction of the step time or of the value."""
-        found = self.change
-        size = f"{100 * abs(found.fraction):.1f} %{' of the step time' if self._step_s else ''}"
-        text = f"{self._label} is {'higher' if found.fraction > 0 else 'lower'} by {size} ({interval(found)})"
-        worse = found if self.figure.better == "lower" else negated(found)
+        change = self.change
+        size = f"{100 * abs(change.fraction):.1f} %{' of the step time' if self._step_s else ''}"
+        text = f"{self._label} is {'higher' if change.fraction > 0 else 'lower'} by {size} ({interval(change)})"
+        worse = change if self.figure.better == "lower" else negated(change)
         return decide_verdict(worse, tolerance, text)
 
     @property
@@ -137,30 +137,30 @@ class Gate:
 
 def figures_of(run: MeasuredRun, plugins: Plugins) -> dict[str, Figure]:
     """The metrics of the run's profilers by name."""
-    found = [
+    figures = [
         figure
         for profiler in run.spec.profilers
         for answer in plugins.ask(profiler, "figures", spec=run.spec, run_dir=run.run.path) or []
         for figure in answer
     ]
-    return {figure.name: figure for figure in found if figure.values}
+    return {figure.name: figure for figure in figures if figure.values}
 
 
 def _figure(name: str, run: Measured, plugins: Plugins) -> Figure:
     if not isinstance(run, MeasuredRun):
         raise UsageError(f"--gate {name}: {run.name} is a log without a profile")
-    found = figures_of(run, plugins)
-    if name in found:
-        return found[name]
-    known = [STEP_TIME, *found]
-    raise UsageError(f"--gate {name}: {run.name} has no such metric{did_you_mean(name, known)}")
+    figures = figures_of(run, plugins)
+    if name in figures:
+        return figures[name]
+    metrics = [STEP_TIME, *figures]
+    raise UsageError(f"--gate {name}: {run.name} has no such metric{did_you_mean(name, metrics)}")
 
 
 def _interval(side: Sequence[Figure], level: float) -> intervals.Interval:
     """The interval over the runs if there are several, else over the steps of the run."""
     means = [fmean(figure.values) for figure in side]
-    found = intervals.over_repeats(means, level) if len(side) > 1 else intervals.over_steps(side[0].values, level)
-    return found or intervals.exact(means[-1], level)
+    interval = intervals.over_repeats(means, level) if len(side) > 1 else intervals.over_steps(side[0].values, level)
+    return interval or intervals.exact(means[-1], level)
 
 
 def negated(change: intervals.Change) -> intervals.Change:

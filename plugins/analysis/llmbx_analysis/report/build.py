@@ -73,12 +73,13 @@ def build(cells: Sequence[Cell], title: str | None = None, notes: Sequence[str] 
 
 def side_by_side(cells: Sequence[Cell]) -> Table:
     """The figures of all cells, one row per cell, with the interval of the step time."""
-    found = [by_name(cell) for cell in cells]
+    figures = [by_name(cell) for cell in cells]
     named = dict.fromkeys(
         fact.name for cell in cells for fact in measure_facts([run.measured for run in cell.valid_runs])
     )
-    shown = [name for name in (*SIDE_BY_SIDE, *named) if any(name in f and f[name].value is not None for f in found)]
-    unit = {name: f[name].unit for name in shown for f in found if name in f}
+    with_value = {name for of_cell in figures for name, fact in of_cell.items() if fact.value is not None}
+    shown = [name for name in (*SIDE_BY_SIDE, *named) if name in with_value]
+    unit = {name: f[name].unit for name in shown for f in figures if name in f}
     heads = [Column(title="configuration"), Column(title="verdict"), Column(title="runs", unit="runs")]
     for name in shown:
         heads.append(Column(title=name, unit=unit[name], formula=FORMULAS.get(name, PER_STEP)))
@@ -86,7 +87,7 @@ def side_by_side(cells: Sequence[Cell]) -> Table:
             Column(title=end, unit="s", formula="95 % interval of the step time") for end in _interval_columns(name)
         ]
     rows = [(cell.name, verdict(cell).word, len(cell.runs), *_row_values(shown, facts))
-            for cell, facts in zip(cells, found, strict=True)]  # fmt: skip
+            for cell, facts in zip(cells, figures, strict=True)]  # fmt: skip
     return Table(title="Configurations side by side", columns=tuple(heads), rows=tuple(rows))
 
 
@@ -127,26 +128,26 @@ def _measured(cell: Cell) -> Section:
 
 def _warnings(cells: Sequence[Cell]) -> tuple[str, ...]:
     """The warnings of the runs, prefixed with cell and run if there are several, up to `MOST_WARNINGS`."""
-    found = []
+    warnings = []
     for cell in cells:
         for run in cell.runs:
             of = [cell.name] if len(cells) > 1 else []
             of += [label(run)] if len(cell.runs) > 1 else []
             unstable = run.result.stability.warning
             lines = (*([unstable] if unstable else []), *run.result.warnings)
-            found += [": ".join([*of, line]) for line in lines]
-    rest = len(found) - MOST_WARNINGS
+            warnings += [": ".join([*of, line]) for line in lines]
+    rest = len(warnings) - MOST_WARNINGS
     return (
-        tuple(found)
+        tuple(warnings)
         if rest <= 1
-        else (*found[:MOST_WARNINGS], f"{rest} more; use `llmbx report RUN` to see those of a run")
+        else (*warnings[:MOST_WARNINGS], f"{rest} more; use `llmbx report RUN` to see those of a run")
     )
 
 
 def _profiler_sections(cell: Cell, several: bool) -> Iterator[Section]:
     for run in cell.runs:
-        for found in run.sections:
-            yield found.replace(title=f"{found.title}: {run.record.run_id}") if several else found
+        for section in run.sections:
+            yield section.replace(title=f"{section.title}: {run.record.run_id}") if several else section
 
 
 def _repeats_table(cell: Cell) -> Table:
@@ -162,12 +163,13 @@ def _repeats_table(cell: Cell) -> Table:
 
 def _differing_settings(cells: Sequence[Cell]) -> Table:
     """The settings, images, versions and machines that differ between cells."""
-    known = [provenance.settings(cell.spec) | provenance.versions_and_machine(cell.newest.record) for cell in cells]
-    names = [name for name in dict.fromkeys(n for k in known for n in k) if len({str(k.get(name)) for k in known}) > 1]
+    settings = [provenance.settings(cell.spec) | provenance.versions_and_machine(cell.newest.record) for cell in cells]
+    every_name = dict.fromkeys(name for of_cell in settings for name in of_cell)
+    names = [name for name in every_name if len({str(of_cell.get(name)) for of_cell in settings}) > 1]
     columns = (Column(title="configuration"), *(Column(title=name) for name in names))
     rows = tuple(
-        (cell.name, *("unset" if k.get(n) is None else str(k[n]) for n in names))
-        for cell, k in zip(cells, known, strict=True)
+        (cell.name, *("unset" if of_cell.get(name) is None else str(of_cell[name]) for name in names))
+        for cell, of_cell in zip(cells, settings, strict=True)
     )
     return Table(title="settings and environment that differ", columns=columns, rows=rows)
 
@@ -188,8 +190,8 @@ def _row_values(shown: Sequence[str], facts: dict[str, Fact]) -> list[Scalar]:
 def _unique(sections: Iterator[Section]) -> tuple[Section, ...]:
     """The sections with unique names, since names are anchors in the page. Duplicates get a number."""
     seen: dict[str, int] = {}
-    found = []
+    unique = []
     for section in sections:
         count = seen[section.name] = seen.get(section.name, 0) + 1
-        found.append(section if count == 1 else section.replace(name=f"{section.name}-{count}"))
-    return tuple(found)
+        unique.append(section if count == 1 else section.replace(name=f"{section.name}-{count}"))
+    return tuple(unique)

@@ -142,7 +142,7 @@ def _names(records: Sequence[Record]) -> list[str]:
         base = title(record.spec)
         name = base + _difference_suffix(first[base], record) if base in first else base
         first.setdefault(base, record)
-        count = sum(1 for known in names if known == name or known.startswith(f"{name} #"))
+        count = sum(1 for earlier in names if earlier == name or earlier.startswith(f"{name} #"))
         names.append(f"{name} #{count + 1}" if count else name)
     return names
 

@@ -28,34 +28,35 @@ TONES: dict[Word, Tone] = {
 }  # fmt: skip
 
 
-def build(found: Comparison, a: Sequence[Measured], b: Sequence[Measured]) -> Report:
+def build(comparison: Comparison, a: Sequence[Measured], b: Sequence[Measured]) -> Report:
     """The report on a comparison of the runs `a` (empty for a published row) and `b`, both with the newest last."""
-    sections = (_figures(found, a, b), _differences(found), _sides(a, b))
-    reason = f"{found.reason[:1].upper()}{found.reason[1:]}."
-    rest = "" if found.verdict != "not comparable" else (
-        " The figures below are no verdict." if found.metrics else " `llmbx compare --force` shows the figures."
-    )  # fmt: skip
+    sections = (_figures(comparison, a, b), _differences(comparison), _sides(a, b))
+    reason = f"{comparison.reason[:1].upper()}{comparison.reason[1:]}."
+    hint = ""
+    if comparison.verdict == "not comparable":
+        forced = bool(comparison.metrics)
+        hint = " The figures below are not a verdict." if forced else " `llmbx compare --force` shows the figures."
     return Report(
         title="Comparison of B with A",
-        verdicts=(Verdict(cell="B", tone=TONES[found.verdict], word=found.verdict, text=reason + rest),),
+        verdicts=(Verdict(cell="B", tone=TONES[comparison.verdict], word=comparison.verdict, text=reason + hint),),
         sections=sections,
         results=tuple(run.result for run in (*a, *b)),
-        overview=Overview(facts=tuple(_facts(found)), context=tuple(_context(found, a, b))),
+        overview=Overview(facts=tuple(_facts(comparison)), context=tuple(_context(comparison, a, b))),
     )
 
 
-def _facts(found: Comparison) -> Iterator[Fact]:
-    change = found.change
+def _facts(comparison: Comparison) -> Iterator[Fact]:
+    change = comparison.change
     if change is not None:
-        known = change.low != change.high
+        has_interval = change.low != change.high
         yield Fact(
-            name=f"change of {found.gate.replace('_', ' ')}", value=100 * change.fraction, unit="%",
-            low=100 * change.low if known else None, high=100 * change.high if known else None,
+            name=f"change of {comparison.gate.replace('_', ' ')}", value=100 * change.fraction, unit="%",
+            low=100 * change.low if has_interval else None, high=100 * change.high if has_interval else None,
             formula="100 × (B / A - 1)",
-            of=f"{100 * change.level:g} % interval over {change.over}" if known else "no interval",
-            note=f"B relative to A; tolerance {100 * found.tolerance:g} %",
+            of=f"{100 * change.level:g} % interval over {change.over}" if has_interval else "no interval",
+            note=f"B relative to A; tolerance {100 * comparison.tolerance:g} %",
         )  # fmt: skip
-    for name, side in (("A", found.a), ("B", found.b)):
+    for name, side in (("A", comparison.a), ("B", comparison.b)):
         if side.step_time_s is not None:
             yield _step_time(name, side)
 
@@ -69,10 +70,11 @@ def _step_time(name: str, side: Side) -> Fact:
     return fact.replace(low=max(0.0, time.low), high=time.high, of=describe_interval(time, len(side.runs)))
 
 
-def _context(found: Comparison, a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[tuple[str, str]]:
-    for name, side, runs in (("A", found.a, a), ("B", found.b, b)):
-        known = [run for run in runs if isinstance(run, MeasuredRun)]
-        yield name, _label(side) + (f", {machine(known)}; started {started(known[-1].record.created)}" if known else "")
+def _context(comparison: Comparison, a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[tuple[str, str]]:
+    for name, side, runs in (("A", comparison.a, a), ("B", comparison.b, b)):
+        recorded = [run for run in runs if isinstance(run, MeasuredRun)]
+        where = f", {machine(recorded)}; started {started(recorded[-1].record.created)}" if recorded else ""
+        yield name, _label(side) + where
 
 
 def _label(side: Side) -> str:
@@ -80,21 +82,21 @@ def _label(side: Side) -> str:
     return f"{kind} ({len(side.runs)} runs)" if len(side.runs) > 1 else kind
 
 
-def _figures(found: Comparison, a: Sequence[Measured], b: Sequence[Measured]) -> Section:
+def _figures(comparison: Comparison, a: Sequence[Measured], b: Sequence[Measured]) -> Section:
     return Section(
         name="figures",
         title="Step times and metrics",
-        warnings=found.warnings,
-        charts=charts(found, a, b) if found.metrics else (),
-        tables=(metrics_table(found, "metrics of both sides", ("A", "B")),) if found.metrics else (),
+        warnings=comparison.warnings,
+        charts=charts(comparison, a, b) if comparison.metrics else (),
+        tables=(metrics_table(comparison, "metrics of both sides", ("A", "B")),) if comparison.metrics else (),
     )
 
 
-def _differences(found: Comparison) -> Section:
-    other = "the recipe of the published figure" if found.a.kind == "reference" else "A"
-    known = " that the logs state" if {"log", "logs"} & {found.a.kind, found.b.kind} else ""
-    tables = difference_tables(found.differences, ("A", "B"), found.a.kind == "reference")
-    text = () if tables else (f"B has no differences from {other}{known}.",)
+def _differences(comparison: Comparison) -> Section:
+    other = "the recipe of the published figure" if comparison.a.kind == "reference" else "A"
+    stated = " that the logs state" if {"log", "logs"} & {comparison.a.kind, comparison.b.kind} else ""
+    tables = difference_tables(comparison.differences, ("A", "B"), comparison.a.kind == "reference")
+    text = () if tables else (f"B has no differences from {other}{stated}.",)
     return Section(name="differences", title="Differences", text=text, tables=tuple(tables))
 
 
@@ -138,19 +140,19 @@ def _run(run: Measured) -> tuple[Scalar, ...]:
 Sides = Sequence[tuple[str, Sequence[Measured]]]
 
 
-def charts(found: Comparison, a: Sequence[Measured], b: Sequence[Measured]) -> tuple[Chart, ...]:
+def charts(comparison: Comparison, a: Sequence[Measured], b: Sequence[Measured]) -> tuple[Chart, ...]:
     """The charts for which the sides have data: distributions, means of the repeats, and steps of the newest runs."""
     sides = [(name, runs) for name, runs in (("A", a), ("B", b)) if runs and all(run.is_measured for run in runs)]
-    made = (_distributions(found, sides), _means(sides), _steps(sides))
+    made = (_distributions(comparison, sides), _means(sides), _steps(sides))
     return tuple(chart for chart in made if chart is not None)
 
 
-def _distributions(found: Comparison, sides: Sides) -> Chart | None:
+def _distributions(comparison: Comparison, sides: Sides) -> Chart | None:
     """Both distributions over the same bars; None for fewer than four steps or if all are equal."""
     values = {name: sorted(time for run in runs for time in times(run)) for name, runs in sides}
     values = {name: seconds for name, seconds in values.items() if seconds}
-    every = [time for seconds in values.values() for time in seconds]
-    if len(every) < 4 or min(every) == max(every):
+    all_times = [time for seconds in values.values() for time in seconds]
+    if len(all_times) < 4 or min(all_times) == max(all_times):
         return None
     series = zip(values, shared_bars(list(values.values())), strict=True)
     medians = "; ".join(_described(name, seconds) for name, seconds in values.items())
@@ -160,7 +162,7 @@ def _distributions(found: Comparison, sides: Sides) -> Chart | None:
         x=Axis(title="step time", unit="s"),
         y=Axis(title="share of the steps", unit="%", zero=True),
         series=tuple(Series(name=name, points=points, marks="bars") for name, points in series),
-        rules=tuple(_mean_rules(found)),
+        rules=tuple(_mean_rules(comparison)),
         summary=f"{medians}.",
         formula=f"100 × steps in the bar / measured steps of the side; {WIDTHS}, the same for both sides",
     )
@@ -171,8 +173,8 @@ def _described(name: str, seconds: Sequence[float]) -> str:
     return f"{name}: {len(seconds)} steps, median {number(median)} s, {number(seconds[0])} to {number(seconds[-1])} s"
 
 
-def _mean_rules(found: Comparison) -> Iterator[Rule]:
-    for name, side in (("A", found.a), ("B", found.b)):
+def _mean_rules(comparison: Comparison) -> Iterator[Rule]:
+    for name, side in (("A", comparison.a), ("B", comparison.b)):
         if side.step_time_s is not None:
             what = "published" if side.kind == "reference" else "mean"
             yield Rule(name=f"{name}: {what} {format_number(side.step_time_s.mean)} s", x=side.step_time_s.mean)

@@ -35,10 +35,10 @@ def section(cells: Sequence[Cell]) -> Section | None:
     for cell in cells:
         of = f"{cell.name}: " if several else ""
         lines += [f"{of}not compared: {why}" for why in cell.not_compared]
-        for found in cell.comparisons:
-            lines.append(f"{of}{found.verdict} compared with {_other(found)}: {found.reason}.")
-            warnings += [f"{of}{line}" for line in _warnings(found)]
-            tables += _tables(found, of)
+        for comparison in cell.comparisons:
+            lines.append(f"{of}{comparison.verdict} compared with {_other(comparison)}: {comparison.reason}.")
+            warnings += [f"{of}{line}" for line in _warnings(comparison)]
+            tables += _tables(comparison, of)
     if not lines:
         return None
     return Section(
@@ -50,28 +50,28 @@ def section(cells: Sequence[Cell]) -> Section | None:
     )
 
 
-def _other(found: Comparison) -> str:
-    if found.a.kind == "reference":
-        return f"the published figure ({found.a.label})"
-    runs = f" ({len(found.a.runs)} runs)" if len(found.a.runs) > 1 else ""
-    return f"the baseline {found.a.label}{runs}"
+def _other(comparison: Comparison) -> str:
+    if comparison.a.kind == "reference":
+        return f"the published figure ({comparison.a.label})"
+    runs = f" ({len(comparison.a.runs)} runs)" if len(comparison.a.runs) > 1 else ""
+    return f"the baseline {comparison.a.label}{runs}"
 
 
-def _warnings(found: Comparison) -> list[str]:
+def _warnings(comparison: Comparison) -> list[str]:
     """The warnings of a comparison. Those about the run itself (side B) are already in its own section."""
-    forced = [f"compared although not comparable: {reason}" for reason in found.not_comparable_because]
-    others = [line for line in found.warnings if not line.startswith("B: ")]
-    return [*forced, *(f"{_other(found)}: {line[3:]}" if line.startswith("A: ") else line for line in others)]
+    forced = [f"compared although not comparable: {reason}" for reason in comparison.not_comparable_because]
+    others = [line for line in comparison.warnings if not line.startswith("B: ")]
+    return [*forced, *(f"{_other(comparison)}: {line[3:]}" if line.startswith("A: ") else line for line in others)]
 
 
-def _tables(found: Comparison, of: str) -> list[Table]:
-    a = "published" if found.a.kind == "reference" else "baseline"
+def _tables(comparison: Comparison, of: str) -> list[Table]:
+    a = "published" if comparison.a.kind == "reference" else "baseline"
     names = (a, "this run")
-    compared = metrics_table(found, f"{of}metrics compared with {_other(found)}", names)
-    return [compared, *difference_tables(found.differences, names, a == "published", of)]
+    compared = metrics_table(comparison, f"{of}metrics compared with {_other(comparison)}", names)
+    return [compared, *difference_tables(comparison.differences, names, a == "published", of)]
 
 
-def metrics_table(found: Comparison, title: str, names: Names) -> Table:
+def metrics_table(comparison: Comparison, title: str, names: Names) -> Table:
     """The metrics of both sides, with the names of the sides."""
     columns = (
         Column(title="figure"),
@@ -80,7 +80,7 @@ def metrics_table(found: Comparison, title: str, names: Names) -> Table:
         Column(title="change", unit="%", formula=f"100 × ({names[1]} / {names[0]} - 1)"),
         Column(title="note"),
     )
-    return Table(title=title, columns=columns, rows=tuple(_metric(metric) for metric in found.metrics))
+    return Table(title=title, columns=columns, rows=tuple(_metric(metric) for metric in comparison.metrics))
 
 
 def _metric(metric: Metric) -> tuple[Scalar, ...]:
@@ -88,21 +88,21 @@ def _metric(metric: Metric) -> tuple[Scalar, ...]:
     return NAMES.get(metric.name, metric.name.replace("_", " ")), *sides, metric.change_percent, metric.note or ""
 
 
-def difference_tables(found: Sequence[Difference], names: Names, recipe: bool, of: str = "") -> list[Table]:
+def difference_tables(differences: Sequence[Difference], names: Names, recipe: bool, of: str = "") -> list[Table]:
     """The differences of both sides: the notable ones, and a folded table of the others.
 
     `recipe` is set if side A is the recipe of a published row.
     """
-    notable = [d for d in found if d.weight >= NOTABLE]
+    notable = [d for d in differences if d.weight >= NOTABLE]
     shown = notable[:MOST]
-    rest = [d for d in found if d not in shown]
+    rest = [d for d in differences if d not in shown]
     title = "differences from the recipe" if recipe else "differences, likeliest cause first"
     tables = [_difference_table(f"{of}{title}", shown, names, False)] if shown else []
     return [*tables, *([_difference_table(f"{of}other differences", rest, names, True)] if rest else [])]
 
 
-def _difference_table(title: str, found: Sequence[Difference], names: Names, folded: bool) -> Table:
-    rows = tuple((d.what, _side(d.a), _side(d.b), d.note or "") for d in found)
+def _difference_table(title: str, differences: Sequence[Difference], names: Names, folded: bool) -> Table:
+    rows = tuple((d.what, _side(d.a), _side(d.b), d.note or "") for d in differences)
     columns = (Column(title="setting"), Column(title=names[0]), Column(title=names[1]), Column(title="note"))
     return Table(title=title, columns=columns, rows=rows, folded=folded)
 

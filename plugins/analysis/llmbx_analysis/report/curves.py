@@ -25,8 +25,8 @@ FAR = 2.0
 def curves(cell: Cell, name: str = "") -> tuple[Chart, ...]:
     """The charts of one cell for which its logs have data. `name` is added to their names and titles."""
     shown = cell.runs[-MOST_RUNS:]
-    found = (step_times(shown, name, _reference_lines(cell)), losses(shown, name), distribution(cell.valid_runs, name))
-    return tuple(chart for chart in found if chart is not None)
+    drawn = (step_times(shown, name, _reference_lines(cell)), losses(shown, name), distribution(cell.valid_runs, name))
+    return tuple(chart for chart in drawn if chart is not None)
 
 
 def step_times(runs: Sequence[RunData], name: str = "", reference_lines: Sequence[Rule] = ()) -> Chart | None:
@@ -95,13 +95,13 @@ def distribution(runs: Sequence[RunData], name: str = "") -> Chart | None:
 
 
 def _curves(runs: Sequence[RunData], read: Callable[[Step], float | None]) -> tuple[Series, ...]:
-    found = []
+    series = []
     for run in runs:
         ratios = {outlier.number: outlier.ratio for outlier in step_series.outliers(run.measured_steps)}
         points = [_point(step, read(step), run, ratios) for step in run.steps]
         if any(point.y is not None for point in points):
-            found.append(Series(name=label(run), points=step_series.thinned(points)))
-    return tuple(found)
+            series.append(Series(name=label(run), points=step_series.thinned(points)))
+    return tuple(series)
 
 
 def label(run: RunData) -> str:
@@ -110,23 +110,23 @@ def label(run: RunData) -> str:
 
 
 def _point(step: Step, value: float | None, run: RunData, ratios: dict[int, float]) -> Point:
-    known = value if value is not None and math.isfinite(value) else None
+    finite = value if value is not None and math.isfinite(value) else None
     note = f"outlier, {ratios[step.number]:.2f} × the median" if step.number in ratios else None
     if note is None and not inside(step, run.result):
         note = "not measured"
-    return Point(x=step.number, y=known, note=note)
+    return Point(x=step.number, y=finite, note=note)
 
 
 def _reference_lines(cell: Cell) -> tuple[Rule, ...]:
     """The step times of the baseline and the published row, if they are within a factor `FAR` of the own one."""
     own = mean_of([s.result.step_time_s.mean for s in cell.valid_runs if s.result.step_time_s.mean is not None])
-    found = []
+    rules = []
     for compared in cell.comparisons:
         seconds = compared.a.step_time_s.mean if compared.a.step_time_s else None
         if own is not None and seconds is not None and own / FAR <= seconds <= own * FAR:
             label_text = "published" if compared.a.kind == "reference" else f"baseline {compared.a.label}"
-            found.append(Rule(name=f"{label_text} {format_number(seconds)} s", y=seconds))
-    return tuple(found)
+            rules.append(Rule(name=f"{label_text} {format_number(seconds)} s", y=seconds))
+    return tuple(rules)
 
 
 def _windows(runs: Sequence[RunData]) -> tuple[Span, ...]:

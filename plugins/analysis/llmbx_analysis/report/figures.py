@@ -52,13 +52,13 @@ def by_name(cell: Cell) -> dict[str, Fact]:
     return {figure.name: figure for figure in reversed(figures(cell))}
 
 
-def describe_interval(known: intervals.Interval, runs: int) -> str:
+def describe_interval(interval: intervals.Interval, runs: int) -> str:
     """Describe an interval: `95 % interval over 34 steps (correlated, equivalent to 20 independent ones)`."""
-    if known.method == "exact":
+    if interval.method == "exact":
         return "a single step: its noise is unknown"
-    level = f"{100 * known.level:g} % interval over {known.count}"
-    if known.method == "ar1":
-        effective = max(1, round(known.effective_count or 1))
+    level = f"{100 * interval.level:g} % interval over {interval.count}"
+    if interval.method == "ar1":
+        effective = max(1, round(interval.effective_count or 1))
         return f"{level} steps (correlated, equivalent to {effective} independent ones)"
     return f"{level} {'runs' if runs > 1 else 'steps'} (Student's t)"
 
@@ -81,19 +81,27 @@ def _interval(time: intervals.Interval, runs: int) -> dict[str, Any]:
 
 
 def _expected(cell: Cell) -> list[Fact]:
-    """What was predicted before the start, of a run that is compared with no published figure."""
-    if any(found.a.kind == "reference" for found in cell.comparisons):
+    """The predictions from before the start, unless a published figure is compared."""
+    if any(comparison.a.kind == "reference" for comparison in cell.comparisons):
         return []
-    found = cell.valid_runs[-1].result.expected
-    pairs = (("expected step time", found.step_time_s, "s"), ("expected peak memory", found.memory_gb, "GB per GPU"))
+    expected = cell.valid_runs[-1].result.expected
+    predicted = (
+        ("expected step time", expected.step_time_s, "s"),
+        ("expected peak memory", expected.memory_gb, "GB per GPU"),
+    )
     return [
         Fact(
-            name=name, value=known.value, unit=unit, formula=f"prediction, no reference: {found.source}",
-            low=known.low, high=known.high, of=f"{100 * known.level:g} % interval",
+            name=name,
+            value=figure.value,
+            unit=unit,
+            formula=f"prediction, no reference: {expected.source}",
+            low=figure.low,
+            high=figure.high,
+            of=f"{100 * figure.level:g} % interval",
         )
-        for name, known, unit in pairs
-        if known.value is not None
-    ]  # fmt: skip
+        for name, figure, unit in predicted
+        if figure.value is not None
+    ]
 
 
 def _spread(runs: Sequence[RunData]) -> list[Fact]:
@@ -110,13 +118,13 @@ def _spread(runs: Sequence[RunData]) -> list[Fact]:
         "max": f"largest of {n}",
     }
     names = {"median": "median", "std": "standard deviation", "min": "fastest step", "max": "slowest step"}
-    found = [
+    facts = [
         Fact(name=names[key], value=summary[key], unit="s", formula=how, note=few if key == "std" else None)
         for key, how in formulas.items()
     ]
     percent = None if variation is None else 100 * variation
     cv = Fact(name="variation", value=percent, unit="%", formula="standard deviation / mean", note=few)
-    return [*found[:2], cv, *found[2:]]
+    return [*facts[:2], cv, *facts[2:]]
 
 
 def _rates(results: Sequence[Result], time: intervals.Interval) -> list[Fact]:
@@ -152,9 +160,9 @@ def _mfu(results: Sequence[Result], time: intervals.Interval) -> Fact:
     last, w = results[-1], results[-1].workload
     value = _at_mean_step_time(last.mfu.value, last, time)
     if value is None:
-        known = last.mfu.peak_tflops is not None
+        has_peak = last.mfu.peak_tflops is not None
         unset = GpuType.how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
-        why = "the FLOPs per sample are unknown" if known else unset
+        why = "the FLOPs per sample are unknown" if has_peak else unset
         return Fact(name="MFU", value=None, unit="%", note=why)
     peak = (
         f"{format_number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})"
@@ -224,8 +232,8 @@ def _counts(r: Result) -> list[Fact]:
 
 
 def _loss(r: Result) -> list[Fact]:
-    known = r.loss.first is not None
-    note = None if known else "the log has no loss"
+    has_loss = r.loss.first is not None
+    note = None if has_loss else "the log has no loss"
     return [
         Fact(name="first loss", value=r.loss.first, unit=AS_LOGGED, formula="first value in the log", note=note),
         Fact(name="last loss", value=r.loss.last, unit=AS_LOGGED, formula="last value in the log", note=note),
@@ -253,7 +261,7 @@ def _timing(r: Result) -> list[Fact]:
         ("time to first step", t.first_step_s, "from the start to the end of the first step"),
         ("wall time", t.total_s, "from the start of the ranks to their end"),
     )
-    found = [
+    facts = [
         Fact(name=name, value=value, unit="s", formula=formula, note=None if value is not None else "not recorded")
         for name, value, formula in rows
     ]
@@ -261,8 +269,8 @@ def _timing(r: Result) -> list[Fact]:
         seconds = format_number(r.gpu_hours * 3600 / r.workload.gpus) if r.workload.gpus else "?"
         attempts = f" of {r.attempt + 1} attempts" if r.attempt else ""
         how = f"{r.workload.gpus} GPUs × {seconds} s{attempts} / 3600"
-        found.append(Fact(name="GPU time", value=r.gpu_hours, unit="GPU-hours", formula=how))
-    return found
+        facts.append(Fact(name="GPU time", value=r.gpu_hours, unit="GPU-hours", formula=how))
+    return facts
 
 
 def _per_time(amount: float | None, time: intervals.Interval) -> dict[str, Any] | None:
@@ -274,8 +282,8 @@ def _per_time(amount: float | None, time: intervals.Interval) -> dict[str, Any] 
     return {"value": amount / time.mean, "low": amount / time.high, "high": amount / time.low}
 
 
-def _value_or(known: dict[str, Any] | None, otherwise: float | None) -> dict[str, Any]:
-    return known if known is not None else {"value": otherwise}
+def _value_or(value: dict[str, Any] | None, otherwise: float | None) -> dict[str, Any]:
+    return value if value is not None else {"value": otherwise}
 
 
 def measure_facts(runs: Sequence[Measured]) -> Iterator[Fact]:
@@ -284,32 +292,32 @@ def measure_facts(runs: Sequence[Measured]) -> Iterator[Fact]:
     With repeats a figure is the mean over the runs; if a run lacks the measure, it is unknown.
     """
     for name in _names(runs):
-        known = next(run.result.measures[name] for run in reversed(runs) if name in run.result.measures)
+        newest = next(run.result.measures[name] for run in reversed(runs) if name in run.result.measures)
         title = name.replace("_", " ")
-        over = f"{known.steps} steps" if len(runs) == 1 else f"{len(runs)} runs"
-        over += f"; {known.help}" if known.help else ""
-        if known.kind == "count":
+        over = f"{newest.steps} steps" if len(runs) == 1 else f"{len(runs)} runs"
+        over += f"; {newest.help}" if newest.help else ""
+        if newest.kind == "count":
             formula = f"sum of {title} / sum of the step times, over {over}"
-            yield _fact(f"{title} per second", f"{known.unit}/s", formula, runs, name)
-            mean = mean_of([found.mean if (found := run.result.measures.get(name)) else None for run in runs])
-            yield Fact(name=f"{title} per step", value=mean, unit=known.unit, formula=f"mean over {over}")
+            yield _fact(f"{title} per second", f"{newest.unit}/s", formula, runs, name)
+            mean = mean_of([measure.mean if (measure := run.result.measures.get(name)) else None for run in runs])
+            yield Fact(name=f"{title} per step", value=mean, unit=newest.unit, formula=f"mean over {over}")
         else:
-            yield _fact(title, known.unit, f"mean over {over}", runs, name)
+            yield _fact(title, newest.unit, f"mean over {over}", runs, name)
 
 
 def measure_columns(result: Result) -> dict[str, Scalar]:
     """The measures of a run as columns of CSV, by their names in `result.json`."""
-    return {f"measures.{name}.{field}": number for name, known in result.measures.items()
-            for field, number in known.numbers.items()}  # fmt: skip
+    return {f"measures.{name}.{field}": number for name, measure in result.measures.items()
+            for field, number in measure.numbers.items()}  # fmt: skip
 
 
 def _fact(title: str, unit: str, formula: str, runs: Sequence[Measured], name: str) -> Fact:
     if any(value(run, name) is None for run in runs):
         return Fact(name=title, value=None, unit=unit, note="no measured step of a run has a value")
-    found = measure_interval(runs, name, intervals.LEVEL)
-    if found.method == "exact":
-        return Fact(name=title, value=found.mean, unit=unit, formula=formula)
-    return Fact(name=title, value=found.mean, unit=unit, formula=formula, low=found.low, high=found.high)
+    interval = measure_interval(runs, name, intervals.LEVEL)
+    if interval.method == "exact":
+        return Fact(name=title, value=interval.mean, unit=unit, formula=formula)
+    return Fact(name=title, value=interval.mean, unit=unit, formula=formula, low=interval.low, high=interval.high)
 
 
 def _names(runs: Sequence[Measured]) -> list[str]:

@@ -43,45 +43,45 @@ class Overview(Value, frozen=True):
 def overview(cells: Sequence[Cell]) -> Overview:
     """The overview of one or several cells."""
     several = len(cells) > 1
-    found = families(cells) if several else ()
+    scaled = families(cells) if several else ()
     return Overview(
-        facts=tuple(_best(cells, found) if several else _key_figures(cells[0]))[:MOST],
+        facts=tuple(_best(cells, scaled) if several else _key_figures(cells[0]))[:MOST],
         context=tuple(_context(cells)),
-        verdict=_summary(cells, found) if several else None,
+        verdict=_summary(cells, scaled) if several else None,
     )
 
 
 def _key_figures(cell: Cell) -> Iterator[Fact]:
-    known = {name: fact for name, fact in by_name(cell).items() if fact.value is not None}
+    figures = {name: fact for name, fact in by_name(cell).items() if fact.value is not None}
     single = cell.spec.gpus == 1
-    names = [name for name in KEY_FIGURES if name in known and not (single and name.startswith("throughput per"))]
-    yield from (known[name] for name in names or ("steps in the log", "wall time") if name in known)
+    names = [name for name in KEY_FIGURES if name in figures and not (single and name.startswith("throughput per"))]
+    yield from (figures[name] for name in names or ("steps in the log", "wall time") if name in figures)
 
 
-def _best(cells: Sequence[Cell], found: Sequence[Family]) -> Iterator[Fact]:
+def _best(cells: Sequence[Cell], scaled: Sequence[Family]) -> Iterator[Fact]:
     """The best throughput and MFU of all cells, with the cell, and the efficiency at the largest scales."""
     for name in ("throughput", "throughput per GPU", "throughput per rank", "MFU"):
-        known = [(fact, cell) for cell in cells if (fact := by_name(cell).get(name)) is not None and _size(fact)]
-        if known:
-            best, cell = max(known, key=lambda pair: _size(pair[0]))
+        sized = [(fact, cell) for cell in cells if (fact := by_name(cell).get(name)) is not None and _size(fact)]
+        if sized:
+            best, cell = max(sized, key=lambda pair: _size(pair[0]))
             yield best.replace(name=f"highest {name}", note=cell.name)
-    yield from (family.largest for family in found[:2] if family.largest is not None)
+    yield from (family.largest for family in scaled[:2] if family.largest is not None)
 
 
 def _size(fact: Fact) -> float:
     return fact.value if isinstance(fact.value, float | int) else 0.0
 
 
-def _summary(cells: Sequence[Cell], found: Sequence[Family]) -> Verdict:
+def _summary(cells: Sequence[Cell], scaled: Sequence[Family]) -> Verdict:
     """The number of cells by verdict, and the scaling of each family."""
     verdicts = [verdict(cell) for cell in cells]
-    words = Counter(one.word for one in sorted(verdicts, key=lambda one: TONES.index(one.tone)))
+    words = Counter(verdict.word for verdict in sorted(verdicts, key=lambda verdict: TONES.index(verdict.tone)))
     counted = ", ".join(f"{count} {word}" for word, count in words.items())
     return Verdict(
         cell="",
-        tone=min((one.tone for one in verdicts), key=TONES.index),
+        tone=min((verdict.tone for verdict in verdicts), key=TONES.index),
         word=f"{len(cells)} configurations: {counted}",
-        text=" ".join(family.sentence for family in found) or "Every configuration was measured at one scale.",
+        text=" ".join(family.sentence for family in scaled) or "Every configuration was measured at one scale.",
     )
 
 
@@ -105,9 +105,9 @@ def machine(runs: Sequence[RunData | MeasuredRun]) -> str:
 
 def _listed(texts: Sequence[str]) -> str:
     """The different texts, up to `MOST_NAMES`."""
-    found = list(dict.fromkeys(texts))
-    rest = len(found) - MOST_NAMES
-    return "; ".join(found[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    names = list(dict.fromkeys(texts))
+    rest = len(names) - MOST_NAMES
+    return "; ".join(names[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _nodes(run: RunData | MeasuredRun) -> tuple[str, ...]:

@@ -61,4 +61,4 @@ def css(colors: dict[str, str]) -> str:
 
 def with_colors(svg: str, colors: dict[str, str]) -> str:
     """Replace the CSS variables in an SVG by colors, for use outside of a page."""
-    return re.sub(r"var\(--(\w+)\)", lambda found: colors[found[1]], svg)
+    return re.sub(r"var\(--(\w+)\)", lambda variable: colors[variable[1]], svg)

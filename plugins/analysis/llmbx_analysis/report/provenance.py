@@ -104,27 +104,27 @@ def settings(spec: RunSpec) -> dict[str, Scalar]:
 def versions_and_machine(record: Record) -> dict[str, Scalar]:
     """The image, versions, driver and machine of a run."""
     image = record.image
-    found: dict[str, Scalar] = {"image": (image.digest or image.reference) if image else None}
-    found |= {f"version of {name}": version for name, version in record.versions.items()}
-    return found | {name: str(record.host[name]) for name in ("driver", "cpu", "hostname") if name in record.host}
+    facts: dict[str, Scalar] = {"image": (image.digest or image.reference) if image else None}
+    facts |= {f"version of {name}": version for name, version in record.versions.items()}
+    return facts | {name: str(record.host[name]) for name in ("driver", "cpu", "hostname") if name in record.host}
 
 
 def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
-    found: dict[str, Scalar] = {}
+    members: dict[str, Scalar] = {}
     for key, member in value.items():
         name = f"{prefix}{key}"
         if isinstance(member, Mapping):
-            found |= _flatten(member, f"{name}.")
+            members |= _flatten(member, f"{name}.")
         else:
-            found[name] = ", ".join(map(str, member)) or None if isinstance(member, list | tuple) else member
-    return found
+            members[name] = ", ".join(map(str, member)) or None if isinstance(member, list | tuple) else member
+    return members
 
 
 def _with_unit(name: str, value: Scalar) -> str:
     last = name.rpartition(".")[2]
     unit = UNITS.get(last) or ("s" if last.endswith("_s") else None)
-    known = value is not None and not isinstance(value, bool | str)
-    if not unit or not known:
+    is_number = value is not None and not isinstance(value, bool | str)
+    if not unit or not is_number:
         return _plain(value)
     return f"{_plain(value)} {_singular(unit) if value == 1 else unit}"
 
@@ -172,8 +172,8 @@ def _image_facts(record: Record) -> dict[str, Scalar]:
 
 
 def _node_facts(run: RunData) -> dict[str, Scalar]:
-    known = host_names(run.nodes)
-    shown = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+    names = host_names(run.nodes)
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return {"names": shown or None, **shared_facts(run.nodes)}
 
 

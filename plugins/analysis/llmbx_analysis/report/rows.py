@@ -46,8 +46,8 @@ def columns(rows: Sequence[dict[str, Scalar]]) -> tuple[str, ...]:
 
 def _row(cell: Cell) -> dict[str, Scalar]:
     spec, result = cell.spec, cell.newest.result
-    known = {name.replace("per rank", "per GPU"): figure for name, figure in by_name(cell).items()}
-    time = known["step time"]
+    figures = {name.replace("per rank", "per GPU"): figure for name, figure in by_name(cell).items()}
+    time = figures["step time"]
     window = result.window
     return {
         "configuration": cell.name,
@@ -60,7 +60,7 @@ def _row(cell: Cell) -> dict[str, Scalar]:
         "runs": len(cell.runs),
         "window": None if window.first is None else f"{window.first}-{window.last}",
         "steps_measured": result.steps_measured,
-        **{column: _value(known.get(name)) for name, column in FIGURES},
+        **{column: _value(figures.get(name)) for name, column in FIGURES},
         "step_time_low_s": time.low,
         "step_time_high_s": time.high,
         "run_ids": " ".join(run.record.run_id for run in cell.runs),

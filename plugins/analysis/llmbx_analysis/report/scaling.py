@@ -118,10 +118,10 @@ class Family(Value, frozen=True):
     @property
     def sentence(self) -> str:
         """The result in one sentence."""
-        known = self.largest
-        if known is None:
+        efficiency = self.largest
+        if efficiency is None:
             return f"{self.of}: only one scale has valid data, so the efficiency is unknown."
-        value = format_figure(known).replace("(", "(95 % interval ").replace(")", " %)")
+        value = format_figure(efficiency).replace("(", "(95 % interval ").replace(")", " %)")
         kind = "Scaling" if self.mode == "mixed" else f"{self.mode.capitalize()} scaling"
         where = plural(self.best[-1].gpus, self.each)
         return f"{kind} of {self.of}: the efficiency at {where} is {value}, relative to {self.at_base}."
@@ -146,9 +146,9 @@ def efficiency(base: Scale, scale: Scale) -> Efficiency:
     if scale is base:
         return 100.0, None, None
     slower = intervals.change(base.time, scale.time)
-    known = slower.low != slower.high
+    has_interval = slower.low != slower.high
     return work / (1 + slower.fraction), *(
-        (work / (1 + slower.high), work / (1 + slower.low)) if known else (None, None)
+        (work / (1 + slower.high), work / (1 + slower.low)) if has_interval else (None, None)
     )
 
 
@@ -168,8 +168,8 @@ def _scale(cell: Cell) -> Scale:
 
 
 def _unmeasured(cell: Cell) -> Unmeasured:
-    found = verdict(cell)
-    return Unmeasured(gpus=cell.spec.gpus, name=cell.name, word=found.word, why=found.text,
+    judged = verdict(cell)
+    return Unmeasured(gpus=cell.spec.gpus, name=cell.name, word=judged.word, why=judged.text,
                       samples=cell.spec.global_batch_size)  # fmt: skip
 
 
@@ -177,13 +177,13 @@ def _published(cells: Sequence[Cell]) -> list[Point]:
     """Published rows of the family, from half the smallest to twice the largest measured scale."""
     scales = [cell.spec.gpus for cell in cells]
     rows = {_key(row): row for cell in cells for row in cell.published}
-    found = []
+    points = []
     for row in sorted(rows.values(), key=lambda r: r.gpus):
         rate = _rate(row, cells)
         if rate is not None and min(scales) / 2 <= row.gpus <= max(scales) * 2:
             dispute = f"; disputed: {row.disputed}" if row.disputed else ""
-            found.append(Point(x=row.gpus, y=rate, note=f"{row.source}{dispute}"))
-    return found
+            points.append(Point(x=row.gpus, y=rate, note=f"{row.source}{dispute}"))
+    return points
 
 
 def _key(row: Reference) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from .cells import Cell
 from .scaling import Efficiency, Family, Mode, Scale, efficiency, families
 
 MODES: dict[Mode, str] = {
-    "weak": "Weak scaling: the global batch size grows with the number of {each}, {per} per {one}.",
+    "weak": "Weak scaling: the global batch size grows with the number of {each}, {per} per {singular}.",
     "strong": "Strong scaling: the global batch size is {samples} at every scale.",
     "mixed": "The global batch size is neither fixed nor proportional to the number of {each}.",
 }
@@ -30,17 +30,17 @@ def section(family: Family, index: int = 0) -> Section:
         name=f"scaling{suffix}",
         title=f"Scaling: {family.of}",
         text=(family.sentence, f"{_mode(family)} Efficiency = {family.formula}: {_relative(family)}."),
-        warnings=tuple(f"{one.name} has no valid data ({one.word}): {one.why}" for one in family.unmeasured),
+        warnings=tuple(f"{scale.name} has no valid data ({scale.word}): {scale.why}" for scale in family.unmeasured),
         tables=(_table(family),),
         charts=charts if len(family.best) > 1 else (),
     )
 
 
 def _mode(family: Family) -> str:
-    base, one = family.base, family.each.removesuffix("s")
+    base, singular = family.base, family.each.removesuffix("s")
     per = format_number(base.samples / base.gpus)
     return MODES[family.mode].format(
-        each=family.each, one=one, samples=plural(base.samples, "samples"),
+        each=family.each, singular=singular, samples=plural(base.samples, "samples"),
         per=f"{per} {'sample' if per == '1' else 'samples'}",
     )  # fmt: skip
 
@@ -50,9 +50,9 @@ def _relative(family: Family) -> str:
 
 
 def _efficiency(family: Family, suffix: str) -> Chart:
-    found = [(scale, *efficiency(family.base, scale)) for scale in family.best]
-    points = tuple(Point(x=s.gpus, y=value, low=low, high=high, note=s.name) for s, value, low, high in found)
-    last = found[-1]
+    efficiencies = [(scale, *efficiency(family.base, scale)) for scale in family.best]
+    points = tuple(Point(x=s.gpus, y=value, low=low, high=high, note=s.name) for s, value, low, high in efficiencies)
+    last = efficiencies[-1]
     return Chart(
         name=f"efficiency{suffix}",
         title=f"Parallel efficiency over {family.each}",
@@ -119,14 +119,14 @@ def _axis(family: Family) -> Axis:
 
 def _ticks(family: Family) -> tuple[float, ...]:
     gpus = {float(scale.gpus) for scale in family.scales}
-    gpus |= {float(one.gpus) for one in family.unmeasured}
+    gpus |= {float(scale.gpus) for scale in family.unmeasured}
     return tuple(sorted(gpus | {point.x for point in family.published}))
 
 
 def _failures(family: Family) -> tuple[Rule, ...]:
     """A line at each scale without any valid data."""
     valid = {scale.gpus for scale in family.scales}
-    words = {one.gpus: one.word for one in family.unmeasured if one.gpus not in valid}
+    words = {scale.gpus: scale.word for scale in family.unmeasured if scale.gpus not in valid}
     return tuple(Rule(name=f"{gpus}: {word}", x=float(gpus)) for gpus, word in words.items())
 
 
@@ -153,7 +153,9 @@ def _with_band(points: Sequence[Point]) -> tuple[Point, ...]:
 def _table(family: Family) -> Table:
     """All configurations by scale, also those without valid data."""
     rows = [(scale.gpus, _row(scale, efficiency(family.base, scale))) for scale in family.scales]
-    rows += [(one.gpus, (one.name, one.word, one.gpus, one.samples, *([None] * 8))) for one in family.unmeasured]
+    rows += [
+        (scale.gpus, (scale.name, scale.word, scale.gpus, scale.samples, *([None] * 8))) for scale in family.unmeasured
+    ]
     return Table(
         title="Scales",
         columns=_columns(family),
@@ -161,15 +163,15 @@ def _table(family: Family) -> Table:
     )
 
 
-def _row(scale: Scale, found: Efficiency) -> tuple[Scalar, ...]:
+def _row(scale: Scale, efficiency: Efficiency) -> tuple[Scalar, ...]:
     time = scale.time
     low, high = (None, None) if time.method == "exact" else (max(0.0, time.low), time.high)
     rates = (scale.rate, scale.rate / scale.gpus)
-    return (scale.name, scale.word, scale.gpus, scale.samples, time.mean, low, high, *rates, *found)
+    return (scale.name, scale.word, scale.gpus, scale.samples, time.mean, low, high, *rates, *efficiency)
 
 
 def _columns(family: Family) -> tuple[Column, ...]:
-    each, one = family.each, family.each.removesuffix("s")
+    each, singular = family.each, family.each.removesuffix("s")
     return (
         Column(title="configuration"),
         Column(title="verdict"),
@@ -179,7 +181,7 @@ def _columns(family: Family) -> tuple[Column, ...]:
         Column(title="from", unit="s", formula="lower end of the 95 % interval of the step time"),
         Column(title="to", unit="s", formula="upper end of the 95 % interval of the step time"),
         Column(title="throughput", unit="tokens/s", formula="tokens per step / step time"),
-        Column(title=f"per {one}", unit=f"tokens/s/{one}", formula=f"throughput / {each}"),
+        Column(title=f"per {singular}", unit=f"tokens/s/{singular}", formula=f"throughput / {each}"),
         Column(title="efficiency", unit="%", formula=f"{family.formula}; {_relative(family)}"),
         Column(title="from", unit="%", formula="lower end of the 95 % interval of the efficiency"),
         Column(title="to", unit="%", formula="upper end of the 95 % interval of the efficiency"),

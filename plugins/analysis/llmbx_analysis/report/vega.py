@@ -90,22 +90,22 @@ def _format_x(axis: Axis, x: float) -> str:
 
 def _series(chart: Chart, series: Series, index: int) -> list[Json]:
     # Unknown values stay in the data of the line as gaps; marks and intervals only have known values.
-    every = [_row(chart, series, point) for point in series.points]
-    known = [row for row in every if row["y"] is not None]
-    if not known:
+    rows = [_row(chart, series, point) for point in series.points]
+    drawn = [row for row in rows if row["y"] is not None]
+    if not drawn:
         return []
     color, name = {"datum": series.name}, f"s{index}"
     x, y = _axis("x", chart.x), _axis("y", chart.y)
     if series.marks == "bars":
-        return [_bars(known, name, color, x, y, SERIES[index % len(SERIES)] if len(chart.series) > 1 else None)]
+        return [_bars(drawn, name, color, x, y, SERIES[index % len(SERIES)] if len(chart.series) > 1 else None)]
     layers = []
-    if any("low" in row for row in known):
-        layers.append(_interval(known, name, color, x, y, series.marks != "points"))
+    if any("low" in row for row in drawn):
+        layers.append(_interval(drawn, name, color, x, y, series.marks != "points"))
     if series.marks != "points":
         dash = [5, 4] if series.marks == "dashed" else DASHES[index // len(SERIES) % len(DASHES)]
         mark = {"type": "line", "aria": False, "clip": True, "strokeWidth": 2, "strokeDash": dash}
-        layers.append(_layer(f"{name}_line", every, mark, {"x": x, "y": y, "color": color, "order": {"field": "x"}}))
-    layers.append(_dots(known, name, color, x, y, index, series.marks == "points"))
+        layers.append(_layer(f"{name}_line", rows, mark, {"x": x, "y": y, "color": color, "order": {"field": "x"}}))
+    layers.append(_dots(drawn, name, color, x, y, index, series.marks == "points"))
     return layers
 
 

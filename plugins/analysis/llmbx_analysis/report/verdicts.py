@@ -30,9 +30,9 @@ class Verdict(Value, frozen=True):
 def grouped(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, tuple[str, ...]]]:
     """Verdicts that differ only in their cell, with the names of the cells; the worst ones first."""
     groups: dict[Verdict, list[str]] = {}
-    for one in sorted(verdicts, key=lambda v: TONES.index(v.tone)):
-        groups.setdefault(one.replace(cell=""), []).append(one.cell)
-    return [(one, tuple(names)) for one, names in groups.items()]
+    for verdict in sorted(verdicts, key=lambda v: TONES.index(v.tone)):
+        groups.setdefault(verdict.replace(cell=""), []).append(verdict.cell)
+    return [(verdict, tuple(names)) for verdict, names in groups.items()]
 
 
 def verdict(cell: Cell) -> Verdict:
@@ -44,7 +44,7 @@ def verdict(cell: Cell) -> Verdict:
         why = cell.newest.result.window.reason or "no step has a time"
         return Verdict(cell=cell.name, tone="bad", word="no measurement", text=f"The run completed, but {why}.",
                        reasons=_reasons(cell))  # fmt: skip
-    slower = [found for found in cell.comparisons if found.verdict == "slower"]
+    slower = [comparison for comparison in cell.comparisons if comparison.verdict == "slower"]
     if slower:
         return Verdict(
             cell=cell.name, tone="bad", word="slower", text=_compared(slower[0], cell), reasons=_reasons(cell)
@@ -52,7 +52,7 @@ def verdict(cell: Cell) -> Verdict:
     if _is_no_benchmark(cell):
         text = f"{_completed(cell)}; its figures are not a benchmark result of the workload."
         return Verdict(cell=cell.name, tone="warn", word="not a benchmark result", text=text, reasons=_reasons(cell))
-    open_ = [found for found in cell.comparisons if found.verdict == "inconclusive"]
+    open_ = [comparison for comparison in cell.comparisons if comparison.verdict == "inconclusive"]
     if open_:
         return Verdict(cell=cell.name, tone="warn", word="inconclusive", text=_compared(open_[0], cell),
                        reasons=_reasons(cell))  # fmt: skip
@@ -92,13 +92,13 @@ def _completed(cell: Cell) -> str:
 
 
 def _quality(cell: Cell) -> str:
-    found = {run.result.stability.verdict for run in cell.valid_runs}
+    stabilities = {run.result.stability.verdict for run in cell.valid_runs}
     window = "a window" if len(cell.runs) == 1 else "windows"
-    poor = sorted(verdict for verdict in found if verdict not in (None, "stable"))
+    poor = sorted(verdict for verdict in stabilities if verdict not in (None, "stable"))
     if poor:
         not_stable = f"{window} that {'is' if len(cell.runs) == 1 else 'are'} not stable"
         return f"valid data, but {not_stable} ({', '.join(poor)})"
-    if None in found:
+    if None in stabilities:
         return f"valid data and {window} of unknown stability"
     return f"valid data and {'a stable window' if len(cell.runs) == 1 else 'stable windows'}"
 
@@ -113,6 +113,6 @@ def _reasons(cell: Cell) -> tuple[str, ...]:
     return (f"not comparable with published figures: {'; '.join(reasons)}",) if reasons else ()
 
 
-def _compared(found: Comparison, cell: Cell) -> str:
-    other = "the published figure" if found.a.kind == "reference" else f"the baseline {found.a.label}"
-    return f"Compared with {other}: {found.reason}. {_completed(cell)}."
+def _compared(comparison: Comparison, cell: Cell) -> str:
+    other = "the published figure" if comparison.a.kind == "reference" else f"the baseline {comparison.a.label}"
+    return f"Compared with {other}: {comparison.reason}. {_completed(cell)}."

@@ -111,7 +111,7 @@ def test_runs_that_are_not_comparable_have_figures_only_if_forced(
     assert "`llmbx compare --force` shows the figures" in found.verdicts[0].text
     assert not charts(found) and found.overview is not None and not found.overview.facts
     forced = report(*sides, force=True)
-    assert "The figures below are no verdict" in forced.verdicts[0].text and charts(forced)
+    assert "The figures below are not a verdict" in forced.verdicts[0].text and charts(forced)
 
 
 def test_the_page_is_written_beside_any_format(run_factory: RunFactory, compare: Compare, tmp_path: Path) -> None:
