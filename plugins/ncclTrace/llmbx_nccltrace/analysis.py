@@ -40,8 +40,8 @@ def read_report(
     merge_damaged_hosts(counts)
     formats = _formats() if counts.framework_lines else ()
     report = summarize(counts, logs, formats, divergences(counts, logs))
-    found = failure(logs, formats)
-    return report if found is None else with_failure(report, found)
+    first_failure = failure(logs, formats)
+    return report if first_failure is None else with_failure(report, first_failure)
 
 
 def _is_empty(counts: LogCounts) -> bool:

@@ -62,8 +62,8 @@ def merge_damaged_hosts(counts: LogCounts) -> None:
                     counts.callers[intact][-1].add(epoch)
 
 
-def _is_part(one: bytes, other: bytes) -> bool:
-    return one.endswith(other) or other.endswith(one)
+def _is_part(first: bytes, second: bytes) -> bool:
+    return first.endswith(second) or second.endswith(first)
 
 
 def _initialized(epochs: list[Epoch]) -> bool:

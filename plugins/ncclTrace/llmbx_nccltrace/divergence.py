@@ -50,7 +50,7 @@ class Read(NamedTuple):
 class Found(NamedTuple):
     """The result for one communicator. `sure` is False if more of the logs could show an earlier difference.
 
-    `behind` are the processes that stopped before others, `waiting` those that went on or called something else.
+    `behind` are the processes that stopped before others, `waiting` those that continued or called something else.
     """
 
     divergence: Divergence | None = None
@@ -180,10 +180,10 @@ def _is_cut(counts: LogCounts, seat: Seat, positions: Sequence[int]) -> bool:
     return missing <= counts.cut[seat.process] + counts.cut[b""]
 
 
-def _is_hidden(read: Read, members: list[tuple[Caller, Epoch]], found: bool) -> bool:
+def _is_hidden(read: Read, members: list[tuple[Caller, Epoch]], differs: bool) -> bool:
     """Whether the ranks' totals differ although no difference is found in what was read."""
     totals = {tuple(sorted((op, n) for op, n in e.calls.items() if op not in POINT_TO_POINT)) for _, e in members}
-    return not found and len(totals) > 1 and read.complete
+    return not differs and len(totals) > 1 and read.complete
 
 
 def _called(seats: Sequence[Seat], position: int) -> dict[Call, list[Seat]]:

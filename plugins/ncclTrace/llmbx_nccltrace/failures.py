@@ -14,15 +14,15 @@ SIZE = 16 << 20
 
 
 def failure(logs: Sequence[Path | RunFile], formats: Sequence[LogFormat] = ()) -> Failure | None:
-    """The first failure that the logs tell of and that no training step follows; None if they tell of none.
+    """The first failure in the logs that no training step follows; None if there is none.
 
     `formats` find the steps. A rank that no line states is that in the name of the file.
     """
     events: list[Event] = []
     later: list[int] = []
     for log, data in ends(logs, SIZE):
-        found, after = _read(data, formats, log.name if len(logs) > 1 else "")
-        events += found
+        read_events, after = _read(data, formats, log.name if len(logs) > 1 else "")
+        events += read_events
         later += after
     return Signatures.first_failure(events, later, stepped=True)
 

@@ -16,25 +16,25 @@ COLUMNS = ("communicator", "opCount", "op", "datatype", "count", "root", "ranks"
 """The columns of `rows`."""
 
 
-def warnings(found: Sequence[Divergence]) -> list[str]:
+def warnings(divergences: Sequence[Divergence]) -> list[str]:
     """Return one line for each mismatch, then one for the ranks that stopped. opCounts are hexadecimal, as in logs."""
-    lines = [_mismatch(one, mismatch) for one in found for mismatch in one.mismatches]
-    lines += [line for one in found for line in _stops(one)]
+    lines = [_mismatch(divergence, mismatch) for divergence in divergences for mismatch in divergence.mismatches]
+    lines += [line for divergence in divergences for line in _stops(divergence)]
     rest = len(lines) - _MAX_LISTED
     more = [f"{plural(rest, 'more differences')}: see --format json"] if rest > 0 else []
     return lines[:_MAX_LISTED] + more
 
 
-def is_described(one: Divergence) -> bool:
+def is_described(divergence: Divergence) -> bool:
     """Whether `warnings` names all ranks of this communicator that made fewer calls."""
-    return bool(one.mismatches) or all(stop.op_count != stop.peers_op_count for stop in one.stopped)
+    return bool(divergence.mismatches) or all(stop.op_count != stop.peers_op_count for stop in divergence.stopped)
 
 
-def rows(found: Sequence[Divergence]) -> list[dict[str, Any]]:
+def rows(divergences: Sequence[Divergence]) -> list[dict[str, Any]]:
     """Return the calls from the last common one on, one row for each call and the ranks that made it."""
     return [
         {
-            "communicator": one.communicator or f"{one.nranks} ranks",
+            "communicator": divergence.communicator or f"{divergence.nranks} ranks",
             "opCount": _hex(at.op_count),
             "op": at.op,
             "datatype": at.datatype,
@@ -42,18 +42,18 @@ def rows(found: Sequence[Divergence]) -> list[dict[str, Any]]:
             "root": at.root,
             "ranks": _spans(at.ranks) or ", ".join(at.processes),
         }
-        for one in found
-        for at in one.calls
+        for divergence in divergences
+        for at in divergence.calls
     ]
 
 
-def _mismatch(one: Divergence, mismatch: Mismatch) -> str:
-    common = one.last_common_op_count
-    made = [at for at in one.calls if at.op_count == mismatch.op_count != common]
-    odd = next((at for at in one.calls if at.ranks == mismatch.ranks), None)
+def _mismatch(divergence: Divergence, mismatch: Mismatch) -> str:
+    common = divergence.last_common_op_count
+    made = [at for at in divergence.calls if at.op_count == mismatch.op_count != common]
+    odd = next((at for at in divergence.calls if at.ranks == mismatch.ranks), None)
     usual = f", most ranks {mismatch.majority}" if mismatch.majority else ", and no call has a majority"
     who = _who(mismatch.ranks, odd.processes if odd else ())
-    where = f"at opCount {_hex(mismatch.op_count)} of {_communicator(one)}"
+    where = f"at opCount {_hex(mismatch.op_count)} of {_communicator(divergence)}"
     last = "" if common in (None, mismatch.op_count) else f"; the last common call is opCount {_hex(common)}"
     return f"{who} called {mismatch.collective} {where}{usual}{_calls(made)}{last}"
 
@@ -64,17 +64,18 @@ def _calls(made: Sequence[CallsAt]) -> str:
     return f" ({'; '.join(texts)})" if texts else ""
 
 
-def _stops(one: Divergence) -> Iterator[str]:
-    for stop in one.stopped if is_described(one) else ():
+def _stops(divergence: Divergence) -> Iterator[str]:
+    for stop in divergence.stopped if is_described(divergence) else ():
         after = "no call" if stop.op_count is None else f"no call after opCount {_hex(stop.op_count)}"
         yield (
-            f"{_who(stop.ranks, stop.processes)} made {after} on {_communicator(one)}, a peer is at opCount "
+            f"{_who(stop.ranks, stop.processes)} made {after} on {_communicator(divergence)}, a peer is at opCount "
             f"{_hex(stop.peers_op_count)}: check this rank if the run hangs"
         )
 
 
-def _communicator(one: Divergence) -> str:
-    return f"communicator{f' {one.communicator}' if one.communicator else ''} of {one.nranks} ranks"
+def _communicator(divergence: Divergence) -> str:
+    name = f" {divergence.communicator}" if divergence.communicator else ""
+    return f"communicator{name} of {divergence.nranks} ranks"
 
 
 def _who(ranks: Sequence[int | None], processes: Sequence[str]) -> str:

@@ -180,8 +180,8 @@ class Reader:
         self.counts.callers.setdefault(caller, []).append(Epoch(init))
         self.counts.opened[caller[:2]] = init
 
-    def _version(self, process: bytes, found: re.Match[str]) -> None:
-        version = f"{found[1]} {found[2]}"
+    def _version(self, process: bytes, match: re.Match[str]) -> None:
+        version = f"{match[1]} {match[2]}"
         self.counts.add_fact("version", version)
         if process:
             self.counts.add_user(f"version {version}", process)

@@ -98,7 +98,7 @@ def _cores() -> int:
 
 def _size(path: Path | RunFile) -> int:
     try:
-        found = path.status() if isinstance(path, RunFile) else path.stat()
-        return found.st_size if found else 0
+        status = path.status() if isinstance(path, RunFile) else path.stat()
+        return status.st_size if status else 0
     except OSError as error:
         raise InfraError(f"cannot read {path}: {error.strerror or error}") from error

@@ -54,9 +54,9 @@ def _best_format(framework_lines: list[FrameworkLine], formats: Sequence[LogForm
     return formats[-best[1]] if best[0] > 0 else None
 
 
-def usual_calls(found: Sequence[StepCalls]) -> int | None:
+def usual_calls(steps: Sequence[StepCalls]) -> int | None:
     """Return the median calls per step, excluding the first, which includes start-up; None for fewer than two steps."""
     from statistics import median_high
 
-    later = [step.calls for step in found[1:]]
+    later = [step.calls for step in steps[1:]]
     return median_high(later) if later else None

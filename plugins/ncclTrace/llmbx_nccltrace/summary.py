@@ -29,9 +29,11 @@ def summarize(
     Lagging ranks of a communicator are not repeated in the warnings if its divergence names them.
     """
     communicators.merge_damaged_hosts(counts)
-    described = {(one.communicator, one.nranks) for one in divergences if hangs.is_described(one)}
+    described = {
+        (divergence.communicator, divergence.nranks) for divergence in divergences if hangs.is_described(divergence)
+    }
     rows, lagging, errors = aggregate.operations(counts), aggregate.lagging(counts), _errors(counts)
-    found = transport.transport(counts)
+    network = transport.transport(counts)
     return Report(
         files=tuple(str(path) for path in files),
         lines=counts.lines,
@@ -43,7 +45,7 @@ def summarize(
         sizes=aggregate.histogram(rows),
         ranks=aggregate.ranks(counts),
         communicators=aggregate.communicators(counts),
-        transport=found,
+        transport=network,
         tuning=aggregate.tuning_choices(counts),
         steps=steps.calls_by_step(counts, formats),
         lagging=lagging,
@@ -51,12 +53,12 @@ def summarize(
         warnings=(
             *hangs.warnings(divergences),
             *_versions(counts),
-            *transport.warnings(counts, found),
+            *transport.warnings(counts, network),
             *_lags([lag for lag in lagging or () if (lag.communicator, lag.nranks) not in described]),
             *_problems(errors),
             *_coverage(counts),
         ),
-        mismatches=tuple(mismatch for one in divergences for mismatch in one.mismatches),
+        mismatches=tuple(mismatch for divergence in divergences for mismatch in divergence.mismatches),
         divergences=tuple(divergences),
     )
 
@@ -73,22 +75,22 @@ def with_failure(report: Report, failed: Failure) -> Report:
 
 def _versions(counts: LogCounts) -> list[str]:
     """Return a warning if the processes load different versions, which NCCL does not support in one job."""
-    found = sorted(counts.facts.get("version", ()))
-    if len({version.split()[0] for version in found}) == len(found):
+    versions = sorted(counts.facts.get("version", ()))
+    if len({version.split()[0] for version in versions}) == len(versions):
         return []
-    where = {version: listed(transport.hosts_of(counts, f"version {version}"), 6) for version in found}
+    where = {version: listed(transport.hosts_of(counts, f"version {version}"), 6) for version in versions}
     text = "; ".join(version + (f" on {hosts}" if hosts else "") for version, hosts in where.items())
     return [f"versions differ: {text}"]
 
 
 def _errors(counts: LogCounts) -> tuple[Problem, ...]:
     ranks = communicators.global_ranks(counts)
-    found = []
+    problems = []
     for (process, text), times in counts.errors.items():
         parsed = communicators.parse_process(process)
         rank = ranks.get(process, parsed.rank)
-        found.append(Problem(text=text, times=times, rank=rank, host=parsed.host, pid=parsed.pid))
-    return tuple(found)
+        problems.append(Problem(text=text, times=times, rank=rank, host=parsed.host, pid=parsed.pid))
+    return tuple(problems)
 
 
 def _lags(lagging: Sequence[Lag]) -> list[str]:

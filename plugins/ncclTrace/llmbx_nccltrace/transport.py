@@ -87,16 +87,16 @@ def _evidence(counts: LogCounts) -> list[str]:
     return lines
 
 
-def warnings(counts: LogCounts, found: Transport | None) -> list[str]:
+def warnings(counts: LogCounts, transport: Transport | None) -> list[str]:
     """Return warnings about the transport; a fallback to sockets, which NCCL does not report, comes first.
 
     On one node NCCL selects a network, too, but sends nothing through it.
     """
-    if found is None:
+    if transport is None:
         return []
     problems = []
     unused = counts.nodes == 1 and not any(kind.startswith("NET/") for kind in counts.channels)
-    if found.verdict == "Socket" and not unused:
+    if transport.verdict == "Socket" and not unused:
         problems.append(_sockets(counts))
     shared = counts.channels["SHM"]
     if shared:
@@ -106,7 +106,7 @@ def warnings(counts: LogCounts, found: Transport | None) -> list[str]:
         )
     direct = sum(n for kind, n in counts.channels.items() if kind.startswith("NET/") and kind.endswith("/GDRDMA"))
     copied = sum(n for kind, n in counts.channels.items() if kind.startswith("NET/")) - direct
-    if found.verdict != "Socket" and copied:
+    if transport.verdict != "Socket" and copied:
         problems.append(
             f"no GPUDirect RDMA on {copied:,} of {plural(copied + direct, 'network connections')}: data is copied "
             "through host memory"

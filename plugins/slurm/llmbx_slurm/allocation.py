@@ -84,8 +84,8 @@ def _parse_job(job: str, text: str, command: Callable[..., str], overlap: bool) 
 
 
 def _field(text: str, name: str) -> str:
-    found = re.search(rf"(?:^| ){name}=(\S*)", text)
-    return found[1] if found else ""
+    match = re.search(rf"(?:^| ){name}=(\S*)", text)
+    return match[1] if match else ""
 
 
 def restricted(allocation: Allocation, spec: RunSpec, command: Callable[..., str] = call) -> Allocation:

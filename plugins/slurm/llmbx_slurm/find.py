@@ -30,23 +30,23 @@ ACCOUNTED_DAYS = 30
 
 def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
     """The job of each run folder that has one. Raises `Unreachable` if the controller does not respond."""
-    found, inside = {}, set()
+    jobs, inside = {}, set()
     for run_dir, spec in runs.items():
         start, is_job = Launcher.read_start(run_dir, spec), _is_job(run_dir)
         process = None if is_job else _process(run_dir)
         if start is not None and (is_job or process):
             suffix = f";{cluster}" if (cluster := sbatch_options(spec).get("clusters")) else ""
-            found[run_dir] = Job(launcher=LAUNCHER, job_id=start.job_id + suffix, submitted=start.at, process=process)
+            jobs[run_dir] = Job(launcher=LAUNCHER, job_id=start.job_id + suffix, submitted=start.at, process=process)
         if not is_job:
             inside.add(run_dir)
-    for cluster, folders in _by_cluster(runs, without={*found, *inside}).items():
+    for cluster, folders in _by_cluster(runs, without={*jobs, *inside}).items():
         ids = _from_queue(cluster, folders)
         if len(ids) < len(folders):
             ids |= _from_accounting(cluster, [folder for folder in folders if folder not in ids])
         for run_dir, job_id in ids.items():
             suffix = f";{cluster}" if cluster else ""
-            found[run_dir] = Job(launcher=LAUNCHER, job_id=job_id + suffix, submitted=time.time())
-    return found
+            jobs[run_dir] = Job(launcher=LAUNCHER, job_id=job_id + suffix, submitted=time.time())
+    return jobs
 
 
 def _is_job(run_dir: Path) -> bool:
@@ -63,10 +63,10 @@ def _process(run_dir: Path) -> str | None:
 
 
 def _by_cluster(runs: Mapping[Path, RunSpec], without: Iterable[Path]) -> dict[str, list[Path]]:
-    known = set(without)
+    excluded = set(without)
     groups: dict[str, list[Path]] = {}
     for run_dir, spec in runs.items():
-        if run_dir not in known:
+        if run_dir not in excluded:
             groups.setdefault(sbatch_options(spec).get("clusters", ""), []).append(run_dir)
     return groups
 
@@ -96,11 +96,11 @@ def _from_accounting(cluster: str, folders: list[Path]) -> dict[Path, str]:
 
 def _match(text: str, folders: list[Path]) -> dict[Path, str]:
     """The newest job of each folder, from lines of `id|folder`."""
-    wanted = {os.path.realpath(folder): folder for folder in folders}
-    found: dict[Path, str] = {}
+    by_real_path = {os.path.realpath(folder): folder for folder in folders}
+    newest: dict[Path, str] = {}
     for line in text.splitlines():
         job_id, _, folder = line.partition("|")
-        run_dir = wanted.get(folder)
-        if run_dir is not None and job_id.isdigit() and int(job_id) > int(found.get(run_dir, 0)):
-            found[run_dir] = job_id
-    return found
+        run_dir = by_real_path.get(folder)
+        if run_dir is not None and job_id.isdigit() and int(job_id) > int(newest.get(run_dir, 0)):
+            newest[run_dir] = job_id
+    return newest

@@ -341,19 +341,19 @@ def _requeued_without_start(state: SlurmState) -> JobStatus:
 
 def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: Exit | None) -> JobStatus:
     evidence = _evidence(run_dir)
-    known = state or SlurmState(name="")
+    last_state = state or SlurmState(name="")
     status = end.status() if end is not None else JobStatus(state="ended")
-    if status.phase == PREFLIGHT and status.reason and known.name not in VERDICTS:
+    if status.phase == PREFLIGHT and status.reason and last_state.name not in VERDICTS:
         return status
-    verdict = _verdict(known, evidence, status)
+    verdict = _verdict(last_state, evidence, status)
     stopped = verdict in STOPPED
     changed: JobStatus = status.replace(
-        exit_code=status.exit_code if status.exit_code is not None else known.exit_code,
-        started=status.started or known.started,
-        ended=status.ended or known.ended,
+        exit_code=status.exit_code if status.exit_code is not None else last_state.exit_code,
+        started=status.started or last_state.started,
+        ended=status.ended or last_state.ended,
         **({"rank": None, "node": None} if stopped else _where(status, evidence)),
         verdict=verdict,
-        reason=_reason(known, evidence, status, verdict),
+        reason=_reason(last_state, evidence, status, verdict),
     )
     return changed
 
@@ -417,8 +417,8 @@ def _evidence(run_dir: Path) -> Evidence:
     step = read_step_evidence(logs[-1]) if logs else Evidence()  # slurmstepd writes to the log of the ranks
     if step.what:
         return step
-    found = read_evidence(outputs[-1]) if outputs else Evidence()
-    return found if found.verdict else msgspec.structs.replace(found, verdict=step.verdict)
+    outcome = read_evidence(outputs[-1]) if outputs else Evidence()
+    return outcome if outcome.verdict else msgspec.structs.replace(outcome, verdict=step.verdict)
 
 
 def _last_output(run_dir: Path) -> float:

@@ -95,17 +95,17 @@ def parse_params(text: str, source: str = "ADDITIONAL_SLURM_PARAMS") -> dict[str
     Options are separated by semicolons; quoted values may contain them. Leading dashes, and underscores instead of
     dashes, are accepted. Raises `UsageError` for an option without a name or with two different values.
     """
-    found: dict[str, str] = {}
+    params: dict[str, str] = {}
     for part in _split(text, source):
         name, _, value = part.partition("=")
         key = option_name(name)
         if not key:
             raise UsageError(f"{source}: {part!r} has no option name; expected NAME=VALUE;NAME=VALUE;SWITCH")
         value = _unquoted(value.strip())
-        if found.get(key, value) != value:
-            raise UsageError(f"{source}: {key} has two values: {found[key]!r} and {value!r}")
-        found[key] = value
-    return found
+        if params.get(key, value) != value:
+            raise UsageError(f"{source}: {key} has two values: {params[key]!r} and {value!r}")
+        params[key] = value
+    return params
 
 
 def option_name(text: str) -> str:
@@ -115,11 +115,11 @@ def option_name(text: str) -> str:
 
 def from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Option -> (value, variable) for sbatch's input variables that are set."""
-    found = {}
+    options = {}
     for variable, option in VARIABLES.items():
         if environ.get(variable) or (variable in environ and option in OPTIONAL_VALUE):
-            found[option] = ("" if option in FLAG_VARIABLES else environ[variable], variable)
-    return found
+            options[option] = ("" if option in FLAG_VARIABLES else environ[variable], variable)
+    return options
 
 
 def check_params(options: Mapping[str, str], origins: Mapping[str, str]) -> None:

@@ -20,15 +20,15 @@ class Pending:
 
     def __init__(self, command: Callable[..., str] = call, now: Callable[[], float] = time.monotonic) -> None:
         self._call, self._now = command, now
-        self._known: dict[str, tuple[str, float, str | None]] = {}
+        self._first_seen: dict[str, tuple[str, float, str | None]] = {}
 
     def status(self, job: Job, state: SlurmState) -> JobStatus:
         """The status of a pending job; its verdict is `not_started` if it can never start."""
         code = reasons.code_of(state.reason)
-        known = self._known.get(job.job_id)
-        if known is None or known[0] != code:
-            known = self._known[job.job_id] = (code, self._now(), self._why(job, code))
-        _, since, why = known
+        first_seen = self._first_seen.get(job.job_id)
+        if first_seen is None or first_seen[0] != code:
+            first_seen = self._first_seen[job.job_id] = (code, self._now(), self._why(job, code))
+        _, since, why = first_seen
         if why is None:
             name = state.name.lower()
             reason = f"{name}: {state.reason}" if state.reason else name
@@ -38,7 +38,7 @@ class Pending:
 
     def is_new(self, job: Job) -> bool:
         """Whether a reason with which the job can never start was first seen less than `NEVER_S` seconds ago."""
-        _, since, why = self._known.get(job.job_id, ("", 0.0, None))
+        _, since, why = self._first_seen.get(job.job_id, ("", 0.0, None))
         return why is not None and self._now() - since < NEVER_S
 
     def why_cancelled(self, job: Job, state: SlurmState) -> str | None:
@@ -46,7 +46,7 @@ class Pending:
 
         squeue keeps the last reason of a cancelled job, accounting does not; then the one that this process saw counts.
         """
-        code, _, why = self._known.get(job.job_id, ("", 0.0, None))
+        code, _, why = self._first_seen.get(job.job_id, ("", 0.0, None))
         now = reasons.code_of(state.reason)
         if now and now != "by":
             code, why = now, why if now == code else self._why(job, now)

@@ -39,7 +39,7 @@ def phase(spec: RunSpec, launch: Launch) -> Phase:
 
 def with_preflight(spec: RunSpec, launch: Launch) -> Launch:
     """The launch of the node check alone. Raises `UsageError` if the run's launch has a phase with the same name."""
-    if any(one.role == PREFLIGHT for one in launch.phases):
+    if any(existing.role == PREFLIGHT for existing in launch.phases):
         raise UsageError(
             f"phase '{PREFLIGHT}': this role is reserved for llmbx's node check; disable it with --no-preflight"
         )
@@ -59,10 +59,10 @@ def script_blocks(spec: RunSpec, launch: Launch, wrapping: Wrapping, srun: Start
     if not settings_of(spec, SlurmSettings).preflight:
         return [], []
     check = with_preflight(spec, launch)
-    (one,) = check.phases
-    start = srun(spec, check, one, wrapping, {"output": OUTPUT, "time": str(MINUTES)})
+    (check_phase,) = check.phases
+    start = srun(spec, check, check_phase, wrapping, {"output": OUTPUT, "time": str(MINUTES)})
     functions = [
         Launcher.shell_source("preflight_all.sh", __package__),
-        Launcher.rank_function(spec, one, wrapping, start),
+        Launcher.rank_function(spec, check_phase, wrapping, start),
     ]
     return functions, [Launcher.launch_files(check), f"check_nodes {launch.nodes}"]

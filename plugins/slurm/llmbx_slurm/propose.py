@@ -41,13 +41,13 @@ def propose() -> Proposal:
 
 def partitions(text: str) -> list[Partition]:
     """The partitions that are up, from sinfo's output; lines that cannot be read are left out."""
-    found = []
+    usable = []
     for line in text.splitlines():
         parts = [part.strip() for part in line.split("|")]
         if len(parts) != 5 or not parts[1].isdigit() or not parts[4].startswith("up"):
             continue
         gpu = GPU.search(parts[2])
-        found.append(
+        usable.append(
             Partition(
                 name=parts[0].rstrip("*"),
                 nodes=int(parts[1]),
@@ -57,7 +57,7 @@ def partitions(text: str) -> list[Partition]:
                 default=parts[0].endswith("*"),
             )
         )
-    return found
+    return usable
 
 
 def accounts() -> list[str]:
@@ -72,19 +72,28 @@ def accounts() -> list[str]:
     return sorted({line.strip() for line in text.splitlines() if line.strip()})
 
 
-def proposal(found: Iterable[Partition], accounts: Iterable[str]) -> Proposal:
+def _size(partition: Partition) -> tuple[bool, bool, int, int]:
+    gpus = partition.nodes * partition.gpus
+    return bool(partition.gpus), partition.default, gpus, partition.nodes
+
+
+def proposal(usable: Iterable[Partition], accounts: Iterable[str]) -> Proposal:
     """The default partition if it has GPUs, else the one with most GPUs; the account if there is only one."""
-    known, mine = list(found), list(accounts)
-    best = max(known, key=lambda one: (bool(one.gpus), one.default, one.nodes * one.gpus, one.nodes), default=None)
+    candidates, own_accounts = list(usable), list(accounts)
+    best = max(candidates, key=_size, default=None)
     settings: dict[str, Scalar] = {}
     comments: dict[str, str] = {}
     if best is not None:
         settings["partition"] = best.name
-        comments["partition"] = "; ".join([str(best), *(str(one) for one in known if one is not best)])
-    if len(mine) == 1:
-        settings["account"] = mine[0]
+        comments["partition"] = "; ".join(
+            [str(best), *(str(partition) for partition in candidates if partition is not best)]
+        )
+    if len(own_accounts) == 1:
+        settings["account"] = own_accounts[0]
+    elif own_accounts:
+        comments["account"] = f"one of {', '.join(own_accounts)}"
     else:
-        comments["account"] = f"one of {', '.join(mine)}" if mine else "Slurm names no account of this user"
+        comments["account"] = "Slurm names no account of this user"
     if best is None or not best.gpus:
         return Proposal(settings=settings, comments=comments)
     settings["gres"] = f"gpu:{best.gpus}"

@@ -39,16 +39,16 @@ NODES = "PartitionNodeLimit"
 
 def code_of(reason: str) -> str:
     """The code in squeue's reason, which may have details: `ReqNodeNotAvail, UnavailableNodes:n1`."""
-    found = re.match(r"\w+", reason)
-    return found[0] if found else ""
+    match = re.match(r"\w+", reason)
+    return match[0] if match else ""
 
 
 def why_never(code: str) -> str | None:
     """Why a pending job with this reason can never start, and what to change; None if it may start later."""
     if code in _NEVER:
         return _NEVER[code]
-    if found := _ABOVE.fullmatch(code):
-        who = "the QOS allows" if found["who"] == "QOS" else "your account's association allows"
+    if match := _ABOVE.fullmatch(code):
+        who = "the QOS allows" if match["who"] == "QOS" else "your account's association allows"
         return f"it asks for more than {who} for one job: see `sacctmgr show {'qos' if 'QOS' in who else 'assoc'}`"
     if _BELOW.fullmatch(code):
         return "it asks for less than the QOS requires: see `sacctmgr show qos`"
@@ -95,16 +95,18 @@ def too_large(nodes: int, chosen: str | None, command: Callable[..., str] = call
         text = command("scontrol", "--oneliner", "show", "partition")
     except InfraError:
         return None
-    known = [_fields(line) for line in text.splitlines() if line.strip()]
-    names = chosen.split(",") if chosen else [p.get("PartitionName") for p in known if p.get("Default") == "YES"]
-    found = [partition for partition in known if partition.get("PartitionName") in names]
-    limits = [_limits(partition, nodes) for partition in found]
-    return _beyond(nodes, limits) if found and len(found) == len(names) and all(limits) else None
+    partitions = [_fields(line) for line in text.splitlines() if line.strip()]
+    defaults = [partition for partition in partitions if partition.get("Default") == "YES"]
+    names = chosen.split(",") if chosen else [partition.get("PartitionName") for partition in defaults]
+    candidates = [partition for partition in partitions if partition.get("PartitionName") in names]
+    limits = [_limits(partition, nodes) for partition in candidates]
+    all_known = bool(candidates) and len(candidates) == len(names)
+    return _beyond(nodes, limits) if all_known and all(limits) else None
 
 
 def _beyond(nodes: int, limits: Sequence[str | None]) -> str:
-    asked = "1 node" if nodes == 1 else f"{nodes} nodes"
-    return f"it asks for {asked}, but {'; '.join(filter(None, limits))}: choose another with --slurm-partition"
+    requested = "1 node" if nodes == 1 else f"{nodes} nodes"
+    return f"it asks for {requested}, but {'; '.join(filter(None, limits))}: choose another with --slurm-partition"
 
 
 def _limits(partition: Mapping[str, str], nodes: int) -> str | None:
@@ -123,12 +125,12 @@ def _limits(partition: Mapping[str, str], nodes: int) -> str | None:
 
 def _fields(text: str) -> dict[str, str]:
     """The fields of scontrol's output in one line, such as `MaxNodes=2`; the first of a name counts."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for part in text.split():
         name, equals, value = part.partition("=")
         if equals:
-            found.setdefault(name, value)
-    return found
+            fields.setdefault(name, value)
+    return fields
 
 
 def _number(text: str | None) -> int | None:

@@ -77,8 +77,8 @@ def _allocation_variables(allocation: Allocation | None) -> list[str]:
     """Exports of the variables that srun needs inside an allocation; no other variables of the job reach the ranks."""
     if allocation is None:
         return []
-    known = {"SLURM_JOB_ID": allocation.job_id, "SLURM_JOB_NODELIST": ",".join(allocation.hosts)}
-    return [f"export {name}={shlex.quote(value)}" for name, value in known.items()]
+    variables = {"SLURM_JOB_ID": allocation.job_id, "SLURM_JOB_NODELIST": ",".join(allocation.hosts)}
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
 
 
 def header(spec: RunSpec, launch: Launch, in_advance: bool = False) -> list[str]:

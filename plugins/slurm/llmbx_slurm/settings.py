@@ -75,13 +75,13 @@ class SlurmSettings(Settings, frozen=True):
     @classmethod
     def read_environ(cls, environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
         """Options from sbatch's variables and ADDITIONAL_SLURM_PARAMS. Raises `UsageError` if they conflict."""
-        found: dict[str, tuple[Any, str]] = {f"sbatch.{key}": value for key, value in from_environ(environ).items()}
+        options: dict[str, tuple[Any, str]] = {f"sbatch.{key}": value for key, value in from_environ(environ).items()}
         for key, value in parse_params(environ.get("ADDITIONAL_SLURM_PARAMS", "")).items():
-            before = found.get(f"sbatch.{key}")
+            before = options.get(f"sbatch.{key}")
             if before is not None and before[0] != value:
                 raise _conflict(key, before[1], before[0], "ADDITIONAL_SLURM_PARAMS", value)
-            found[f"sbatch.{key}"] = (value, "ADDITIONAL_SLURM_PARAMS")
-        return found
+            options[f"sbatch.{key}"] = (value, "ADDITIONAL_SLURM_PARAMS")
+        return options
 
     @classmethod
     def normalize(cls, layer: Layer) -> Layer:
@@ -188,6 +188,6 @@ def _without_time(layer: Layer) -> Layer:
     return layer.replace(values={**layer.values, "sbatch": options}, origins=origins)
 
 
-def _conflict(key: str, one: str, first: str, other: str, second: str) -> UsageError:
-    both = f"{one} sets {first!r}, but {other} sets {second!r}"
+def _conflict(key: str, first_source: str, first: str, second_source: str, second: str) -> UsageError:
+    both = f"{first_source} sets {first!r}, but {second_source} sets {second!r}"
     return UsageError(f"sbatch option {key}: {both}; remove one of them")

@@ -24,7 +24,7 @@ BACKOFF_S = 10.0
 """Pause in seconds after the first query that failed; a command takes about as long to time out."""
 
 NO_ACCOUNTS = ("accounting storage is disabled", "is not on PATH")
-"""What sacct's errors say where there is no accounting; after any other error it is asked again."""
+"""What sacct's errors say where there is no accounting; after any other error it is queried again."""
 
 DIGITS = 12
 """Maximum length of a number in the output of Slurm (an epoch second has 10 digits)."""
@@ -89,7 +89,7 @@ class Queue:
         self._now = now
         self._watched: set[str] = set()
         self._unseen: set[str] = set()
-        self._known: dict[str, SlurmState] = {}
+        self._states: dict[str, SlurmState] = {}
         self._exit_queried: set[str] = set()
         self._missing_since: dict[str, float] = {}
         self._refreshed_at = float("-inf")
@@ -104,22 +104,22 @@ class Queue:
         It is at most `REFRESH_S` seconds old after a change of any job's state, up to `QUIET_S` while there is none.
         Raises `Unreachable` if squeue fails, or sacct for a job that is no longer in the queue.
         """
-        known = self._known.get(job_id)
-        if known is not None and not known.live:
-            return known
+        last = self._states.get(job_id)
+        if last is not None and not last.live:
+            return last
         age = self._now() - self._refreshed_at
         if self._unreachable is not None and age < self._fresh_s:
             raise self._unreachable
         if job_id not in self._watched or job_id in self._unseen or age >= self._fresh_s:
             self._watched.add(job_id)
             self._refresh()
-        if job_id not in self._known and self._accounting_error is not None:
+        if job_id not in self._states and self._accounting_error is not None:
             raise self._accounting_error
-        return self._known.get(job_id)
+        return self._states.get(job_id)
 
     def watch(self, job_ids: Iterable[str]) -> None:
         """Include these jobs in the next query."""
-        new = {job for job in job_ids if job not in self._known and job not in self._watched}
+        new = {job for job in job_ids if job not in self._states and job not in self._watched}
         self._watched |= new
         self._unseen |= new
 
@@ -137,40 +137,40 @@ class Queue:
 
         Raises `Unreachable` if the controller does not respond.
         """
-        known = self._known.get(job_id)
-        if known is None or known.live or known.exit_code is not None or job_id in self._exit_queried:
-            return known
-        self._known[job_id] = self._query_exit(job_id.partition(";")[2], _number(job_id), known)
+        last = self._states.get(job_id)
+        if last is None or last.live or last.exit_code is not None or job_id in self._exit_queried:
+            return last
+        self._states[job_id] = self._query_exit(job_id.partition(";")[2], _number(job_id), last)
         self._exit_queried.add(job_id)
-        return self._known[job_id]
+        return self._states[job_id]
 
     def _refresh(self) -> None:
-        before = {job: self._known[job].name for job in self._watched if job in self._known}
+        before = {job: self._states[job].name for job in self._watched if job in self._states}
         for cluster, ids in _batches(_by_cluster(self._watched)):
-            found = self._query(cluster, ids)
-            found |= self._query_accounting(cluster, [job for job in ids if job not in found])
+            states = self._query(cluster, ids)
+            states |= self._query_accounting(cluster, [job for job in ids if job not in states])
             for job in ids:
-                if job in found:
-                    self._known[job] = found[job]
+                if job in states:
+                    self._states[job] = states[job]
                     self._missing_since.pop(job, None)
-                elif self._known.pop(job, None) is not None:
+                elif self._states.pop(job, None) is not None:
                     self._missing_since[job] = self._now()
-        after = {job: self._known[job].name for job in self._watched if job in self._known}
+        after = {job: self._states[job].name for job in self._watched if job in self._states}
         self._fresh_s = min(QUIET_S, self._fresh_s * GROWTH) if before == after else REFRESH_S
         self._refreshed_at = self._now()
         self._unseen.clear()
-        self._watched = {job for job in self._watched if job not in self._known or self._known[job].live}
+        self._watched = {job for job in self._watched if job not in self._states or self._states[job].live}
 
     def _query(self, cluster: str, ids: Iterable[str]) -> dict[str, SlurmState]:
         try:
-            found = self._query_queue(cluster, ids)
+            states = self._query_queue(cluster, ids)
         except Unreachable as error:
             longer = self._fresh_s * GROWTH if self._unreachable is not None else BACKOFF_S
             self._unreachable, self._refreshed_at, self._fresh_s = error, self._now(), min(QUIET_S, longer)
             raise
         if self._unreachable is not None:
             self._unreachable, self._fresh_s = None, REFRESH_S
-        return found
+        return states
 
     def _query_queue(self, cluster: str, ids: Iterable[str]) -> dict[str, SlurmState]:
         """States by job from squeue; jobs that the controller does not know are missing.
@@ -231,16 +231,16 @@ def _rows(text: str, numbers: Mapping[str, str], command: str, columns: int) -> 
 
     Raises `Unreachable` if jobs are missing and the output has lines that are not about a job: it may be damaged.
     """
-    found, other = {}, ""
+    rows, unexpected = {}, ""
     for line in text.splitlines():
         fields = line.split("|", columns - 1)
         if len(fields) < columns or not _is_state(fields[1]):
-            other = other or ("" if line.startswith("CLUSTER: ") else line)
+            unexpected = unexpected or ("" if line.startswith("CLUSTER: ") else line)
         elif fields[0] in numbers:
-            found[numbers[fields[0]]] = fields[1:]
-    if other.strip() and len(found) < len(numbers):
-        raise Unreachable(f"{command} printed something else than the states of jobs: {other[:60]!a}")
-    return found
+            rows[numbers[fields[0]]] = fields[1:]
+    if unexpected.strip() and len(rows) < len(numbers):
+        raise Unreachable(f"{command} printed something else than the states of jobs: {unexpected[:60]!a}")
+    return rows
 
 
 def _is_state(text: str) -> bool:

@@ -27,12 +27,12 @@ def seconds(text: str) -> int | None:
     """
     if text.strip().lower() in _ENDLESS:
         return None
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"expected {FORMS}")
-    parts = [int(part) for part in found["parts"].split(":")]
-    if found["days"] is not None:
-        days, (hours, mins, secs) = int(found["days"]), [*parts, 0, 0][:3]
+    parts = [int(part) for part in match["parts"].split(":")]
+    if match["days"] is not None:
+        days, (hours, mins, secs) = int(match["days"]), [*parts, 0, 0][:3]
     else:
         # Without days, a lone number is minutes, and a pair is minutes and seconds.
         days, (hours, mins, secs) = 0, parts if len(parts) == 3 else [0, *parts, 0][:3]

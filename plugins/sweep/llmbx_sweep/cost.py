@@ -54,8 +54,8 @@ def _hours(spec: RunSpec, step_time_s: float | None) -> tuple[float | None, str]
 def total(costs: Iterable[Cost], member: str) -> tuple[float, int]:
     """The sum of the known values of `member` (node_hours, gpu_hours), and the number of cells without a value."""
     values = [getattr(cost, member) for cost in costs]
-    known = [value for value in values if value is not None]
-    return sum(known), len(values) - len(known)
+    stated = [value for value in values if value is not None]
+    return sum(stated), len(values) - len(stated)
 
 
 def require_below(costs: Iterable[Cost], limit: float) -> None:

@@ -173,13 +173,13 @@ class Driver:
             return
         unknown = list(self.unknown.items())
         try:
-            found = self.runner.recover([run for _, run in unknown])
+            recovered = self.runner.recover([run for _, run in unknown])
         except Unreachable as error:
             self._back_off(error)
             return
         self.unknown.clear()
         self._outage_noted = False
-        for (slot, _), run in zip(unknown, found, strict=True):
+        for (slot, _), run in zip(unknown, recovered, strict=True):
             if run.record.job is not None:
                 self.running[slot] = run
             else:
@@ -236,12 +236,12 @@ class Driver:
 
     def _silent_s(self, run: Run) -> float:
         """Seconds since this process saw the run's log grow, or first saw the run."""
-        found, now = run.log_file.status(), time.monotonic()
-        size = found.st_size if found else 0
-        known = self._grown.get(run.folder)
-        if known is None or known[0] != size:
-            known = self._grown[run.folder] = (size, now)
-        return now - known[1]
+        status, now = run.log_file.status(), time.monotonic()
+        size = status.st_size if status else 0
+        last_growth = self._grown.get(run.folder)
+        if last_growth is None or last_growth[0] != size:
+            last_growth = self._grown[run.folder] = (size, now)
+        return now - last_growth[1]
 
     def _ended(self, slot: Slot, result: Result) -> None:
         self.running.pop(slot, None)

@@ -24,11 +24,11 @@ def print_cells(
     cells: Sequence[Cell], results: Mapping[Slot, Result], rows: Sequence[Row], workspace: Workspace, allowed: float
 ) -> None:
     """Print one case per cell."""
-    found = tuple(
+    cases = tuple(
         _case(cell, [results[slot] for slot in sorted(results) if slot[0] == cell.key], row, workspace, allowed)
         for cell, row in zip(cells, rows, strict=True)
     )
-    JunitSuite(name="llmbx sweep", cases=found).print()
+    JunitSuite(name="llmbx sweep", cases=cases).print()
 
 
 def _case(cell: Cell, done: Sequence[Result], row: Row, workspace: Workspace, allowed: float) -> JunitCase:

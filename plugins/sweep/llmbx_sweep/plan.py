@@ -80,7 +80,7 @@ def read_plan(path: Path, kinds: Mapping[str, type[Settings]]) -> list[CellReque
 
     data = _with_plugin_keys(read_toml(path, dict[str, Any]), kinds)
     parts = data.get("part")
-    data = {**data, "part": [_with_plugin_keys(one, kinds) for one in parts]} if isinstance(parts, list) else data
+    data = {**data, "part": [_with_plugin_keys(part, kinds) for part in parts]} if isinstance(parts, list) else data
     file = convert_toml(data, PlanFile, str(path))
     parts = [_merged(file, part) for part in file.part] or [file]
     try:
@@ -94,19 +94,19 @@ def _with_plugin_keys(table: Any, kinds: Mapping[str, type[Settings]]) -> Any:
     if not isinstance(table, dict):
         return table
     own_keys = {*Part.__struct_fields__, "with", "part"} - {"plugin_keys"}
-    found: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
+    plugin_keys: dict[str, Any] = {}
+    own: dict[str, Any] = {}
     for key, value in table.items():
         owners = [plugin for plugin, kind in kinds.items() if key in kind.__struct_fields__]
         if key in own_keys:
-            rest[key] = value
+            own[key] = value
         elif isinstance(value, dict) and key not in owners:
-            found[key] = {**found.get(key, {}), **value}
+            plugin_keys[key] = {**plugin_keys.get(key, {}), **value}
         elif len(owners) == 1:
-            found.setdefault(owners[0], {})[key] = value
+            plugin_keys.setdefault(owners[0], {})[key] = value
         else:
-            rest[key] = value
-    return {**rest, "plugin_keys": found}
+            own[key] = value
+    return {**own, "plugin_keys": plugin_keys}
 
 
 def expand(part: Part) -> list[CellRequest]:
@@ -151,8 +151,8 @@ def _merged(file: PlanFile, part: Part) -> Part:
 def _common(part: Part) -> dict[str, Any]:
     """The fields of `Request` that are the same for all cells of the part."""
     values = {field: getattr(part, field) for field in Part.__struct_fields__ if field not in NOT_COMMON}
-    found = {RENAMED.get(field, field): value for field, value in values.items() if value is not None}
-    return {**found, "plugin_settings": part.plugin_keys}
+    common = {RENAMED.get(field, field): value for field, value in values.items() if value is not None}
+    return {**common, "plugin_settings": part.plugin_keys}
 
 
 def _names(part: Part, axis: str) -> Sequence[str | None]:
@@ -188,7 +188,7 @@ def _texts(key: str, value: Scalar | tuple[Scalar, ...]) -> list[str]:
     values = value if isinstance(value, tuple) else (value,)
     if not values:
         raise UsageError(f"set.{key}: the list is empty")
-    return _unique(f"set.{key}", [_text(one) for one in values])
+    return _unique(f"set.{key}", [_text(member) for member in values])
 
 
 def _unique(what: str, values: list[T]) -> list[T]:

@@ -54,15 +54,15 @@ class Starter:
 
     def prepare(self, keys: list[str], progress: Progress) -> None:
         """Fetch the images of these cells before the first run is started, so that missing access shows up early."""
-        known: list[tuple[object, Image]] = []
+        fetched: list[tuple[object, Image]] = []
         for key in dict.fromkeys(key for key in keys if key not in self._images):
             spec, runner = self.specs[key], self.runners[key]
             runner.framework.parse_log(spec)
             request = runner.wanted_image(spec)
-            image = next((image for other, image in known if other == (spec.runtime, request)), None)
+            image = next((image for made_for, image in fetched if made_for == (spec.runtime, request)), None)
             if image is None:
                 image = runner.fetch_image(request, progress, self.offline)
-                known.append(((spec.runtime, request), image))
+                fetched.append(((spec.runtime, request), image))
             self._images[key] = image
         for key in keys:
             self.runners[key].forget_secrets(self.specs[key])

@@ -87,12 +87,12 @@ def slot_of(run: Run) -> Slot:
 
 def results(install: Install, sweep: Sweep) -> dict[Slot, Result]:
     """The results so far. The scheduler is not queried."""
-    found: dict[Slot, Result] = {}
+    newest: dict[Slot, Result] = {}
     for run in runs_of(install, sweep):
         result = run.read_result()
-        if result is not None and (result.status == "completed" or slot_of(run) not in found):
-            found[slot_of(run)] = result
-    return found
+        if result is not None and (result.status == "completed" or slot_of(run) not in newest):
+            newest[slot_of(run)] = result
+    return newest
 
 
 def is_final(result: Result, launcher: Launcher, retry_failed: bool) -> bool:
@@ -110,7 +110,7 @@ def runs_of(install: Install, sweep: Sweep) -> list[Run]:
 
     A run in another user's folder does not count, whatever its record says.
     """
-    owner, found = RunFolder(path=store.folder(install, sweep)).owner_id, []
+    owner, runs = RunFolder(path=store.folder(install, sweep)).owner_id, []
     for base in sorted({_base(install, cell) for cell in sweep.cells}):
         for folder in base.glob("*/*"):
             try:
@@ -121,8 +121,8 @@ def runs_of(install: Install, sweep: Sweep) -> list[Run]:
             except (LlmbxError, OSError):
                 continue
             if run.record.sweep is not None and run.record.sweep.sweep_id == sweep.sweep_id:
-                found.append(run)
-    return sorted(found, key=lambda run: (run.record.created, run.record.run_id))
+                runs.append(run)
+    return sorted(runs, key=lambda run: (run.record.created, run.record.run_id))
 
 
 def _base(install: Install, cell: Cell) -> Path:

@@ -83,24 +83,24 @@ def find(install: Install, text: str) -> Sweep:
     Raises `UsageError` if there is none.
     """
     place = home(install)
-    known = sorted(
+    newest_first = sorted(
         (path for path in place.glob("*") if RunFolder(path=path).file(FILE).exists()), key=_age, reverse=True
     )
-    if not known:
+    if not newest_first:
         raise UsageError(f"no sweep in {place}")
     if text == "last":
-        sweeps = (read(path) for path in known if RunFolder(path=path).owner_id in (os.geteuid(), 0))
+        sweeps = (read(path) for path in newest_first if RunFolder(path=path).owner_id in (os.geteuid(), 0))
         newest = next((sweep for sweep in sweeps if sweep.user == current_user()), None)
         if newest is None:
-            raise UsageError(f"no sweep in {place} is yours: name one ({known[0].name})")
+            raise UsageError(f"no sweep in {place} is yours: name one ({newest_first[0].name})")
         return newest
-    names = [path.name for path in known]
-    found = [text] if text in names else [name for name in names if name.startswith(text)]
-    if not found:
+    names = [path.name for path in newest_first]
+    matching = [text] if text in names else [name for name in names if name.startswith(text)]
+    if not matching:
         raise UsageError(f"no sweep '{text}'{did_you_mean(text, names[:50])}")
-    if len(found) > 1:
-        raise UsageError(f"'{text}' matches {len(found)} sweeps: {', '.join(found[:3])}")
-    return read(place / found[0])
+    if len(matching) > 1:
+        raise UsageError(f"'{text}' matches {len(matching)} sweeps: {', '.join(matching[:3])}")
+    return read(place / matching[0])
 
 
 def _age(path: Path) -> tuple[int, str]:
