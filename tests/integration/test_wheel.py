@@ -55,7 +55,7 @@ TASKS: dict[str, tuple[tuple[str, str], ...]] = {
     "report": (("report {first} --html report.html", "step time"),),
     "compare": (("compare {first} {second}", "step time"),),
     "audit": (("audit -w grok1", "Cells"),),
-    "explain": (("explain bridge.out", "nothing tells of a failure"),),
+    "explain": (("explain bridge.out", "no failure found"),),
     "nsys": (("nsys profile.sqlite", "45"),),
     "nccl": (("nccl nccl.log", "AllReduce"),),
     "atlas": (("atlas", "grok1"),),

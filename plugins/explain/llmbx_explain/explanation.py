@@ -15,7 +15,7 @@ class Place(Value, frozen=True):
 
 
 class Explanation(Value, frozen=True):
-    """What is known about the end of a run. `failure` is None if nothing tells of a failure; `note` says what else.
+    """What is known about the end of a run. `failure` is None if the log shows none; `note` then says why.
 
     `last` is the last line that a rank printed of which only the end is known.
     """
@@ -35,19 +35,19 @@ def place_of(failure: Failure, path: str, lines: list[str]) -> Place:
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
     """The object of `--format json`."""
-    found, place = explanation.failure, explanation.place
-    if found is None:
+    failure, place = explanation.failure, explanation.place
+    if failure is None:
         return {"failed": None, "followed": [], "unrelated": []}
     failed = {
-        "cause": found.cause,
-        "rank": found.rank,
-        "ranks": found.ranks,
-        "node": found.node,
-        "time": found.time,
-        "doubt": found.doubt,
+        "cause": failure.cause,
+        "rank": failure.rank,
+        "ranks": failure.ranks,
+        "node": failure.node,
+        "time": failure.time,
+        "doubt": failure.doubt,
         "file": place.file if place else None,
         "line": place.line if place else None,
-        "infrastructure": found.infrastructure,
+        "infrastructure": failure.infrastructure,
         "last_line": explanation.last,
     }
-    return {"failed": failed, "followed": found.echoes, "unrelated": found.unrelated}
+    return {"failed": failed, "followed": failure.echoes, "unrelated": failure.unrelated}

@@ -19,12 +19,12 @@ def explain(path: Path, plugins: Plugins) -> Explanation:
     if not logs:
         raise UsageError(f"{path}: no training log found; name the log itself")
     if len(logs) > 1:
-        raise UsageError(f"{path}: {len(logs)} logs, of which one can be explained: name it ({logs[0].path} …)")
+        raise UsageError(f"{path}: {len(logs)} logs, but only one can be explained: name it ({logs[0].path} …)")
     (log,) = logs
-    found = log.failure
-    if found is None:
-        return Explanation(failure=None, note=f"{log.path}: nothing tells of a failure")
+    failure = log.failure
+    if failure is None:
+        return Explanation(failure=None, note=f"{log.path}: no failure found")
     lines = log.lines()
-    place = place_of(found, log.path, lines) if lines else None
-    last = log.last_words(found.rank) if found.kind in ENDED and found.rank is not None else None
-    return Explanation(failure=found, place=place, last=last)
+    place = place_of(failure, log.path, lines) if lines else None
+    last = log.last_words(failure.rank) if failure.kind in ENDED and failure.rank is not None else None
+    return Explanation(failure=failure, place=place, last=last)

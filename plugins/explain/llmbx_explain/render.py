@@ -39,31 +39,31 @@ def text(explanation: Explanation) -> str:
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
-    found, place = explanation.failure, explanation.place
-    if found is None:
-        yield explanation.note or "nothing tells of a failure"
+    failure, place = explanation.failure, explanation.place
+    if failure is None:
+        yield explanation.note or "no failure found"
         return
-    yield f"failed first: {_who(found)}"
-    yield f"  {found.cause[:MOST_TEXT]}"
+    yield f"failed first: {_who(failure)}"
+    yield f"  {failure.cause[:MOST_TEXT]}"
     if place is not None and place.line is not None:
         yield f"  {place.file}:{place.line}"
     if explanation.last:
         yield f"its last line: {explanation.last[:MOST_TEXT]}"
-    if found.doubt:
-        yield f"in doubt: {found.doubt}"
-    for title, echoes in (("followed", found.echoes), ("unrelated, as the training went on", found.unrelated)):
+    if failure.doubt:
+        yield f"in doubt: {failure.doubt}"
+    for title, echoes in (("followed", failure.echoes), ("unrelated, as the training continued", failure.unrelated)):
         if echoes:
             yield f"{title}:"
             yield from _echoes([(echo.rank, echo.text) for echo in echoes])
-    hint = advice(found.kind)
+    hint = advice(failure.kind)
     yield f"look at: {hint.look}"
     yield f"do: {hint.do}"
-    yield f"retry: {ELSEWHERE[found.infrastructure]}"
+    yield f"retry: {ELSEWHERE[failure.infrastructure]}"
 
 
-def _who(found: Failure) -> str:
-    who = found.who or "an unknown rank"
-    parts = [who, f"on {found.node}" if found.node else "", f"at {found.time}" if found.time else ""]
+def _who(failure: Failure) -> str:
+    who = failure.who or "an unknown rank"
+    parts = [who, f"on {failure.node}" if failure.node else "", f"at {failure.time}" if failure.time else ""]
     return " ".join(part for part in parts if part)
 
 
@@ -75,8 +75,8 @@ def _echoes(echoes: Sequence[tuple[int | None, str]]) -> Iterator[str]:
     counted = Counter(_shape(text) for _, text in echoes)
     texts = {_shape(text): _STAMP.sub("", text) for _, text in reversed(echoes)}
     for shape in [*ranks][:SHOWN]:
-        known = sorted(rank for rank in ranks[shape] if rank is not None)
-        yield f"  {counted[shape]} x {_ranks(known)}{texts[shape][:MOST_ECHO]}"
+        printed_by = sorted(rank for rank in ranks[shape] if rank is not None)
+        yield f"  {counted[shape]} x {_ranks(printed_by)}{texts[shape][:MOST_ECHO]}"
     if len(counted) > SHOWN:
         yield f"  and {len(counted) - SHOWN} more"
 

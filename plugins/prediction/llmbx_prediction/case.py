@@ -18,8 +18,8 @@ class Case(Value, frozen=True, kw_only=True):
     `dtype` is that of the matrix products: bf16, fp8 (one scale per tensor), mxfp8, nvfp4. `recomputed` is the share of
     the layers that are recomputed as a whole, if `recompute` is not full. `fsdp` says whether parameters are sharded
     over data parallelism, `sequence_parallel` whether tensor parallelism also shards what is outside of the matrix
-    products. `chosen` says whether somebody chose the layout for this model and GPU type, in a recipe or for a
-    published figure, `token_drop` whether experts each process an equal share of the tokens and drop the rest. `stack`
+    products. `chosen` says whether the layout was chosen for this model and GPU type, in a recipe or for a published
+    figure, `token_drop` whether experts each process an equal share of the tokens and drop the rest. `stack`
     is the framework with its images, `when` its release date.
     """
 

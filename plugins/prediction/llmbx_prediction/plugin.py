@@ -38,12 +38,12 @@ def predict_run(spec: RunSpec, install: Install) -> Expected | None:
     )  # fmt: skip
 
 
-def _bounds(found: Estimate) -> Bounds:
-    return Bounds(value=found.value, low=found.low, high=found.high, level=found.level)
+def _bounds(estimate: Estimate) -> Bounds:
+    return Bounds(value=estimate.value, low=estimate.low, high=estimate.high, level=estimate.level)
 
 
-def _source(found: Prediction) -> str:
-    basis = found.calibrated_on
+def _source(prediction: Prediction) -> str:
+    basis = prediction.calibrated_on
     own = f" ({basis.own} of them your own)" if basis.own else ""
     near = f"{basis.same_model} of this model, {basis.same_gpu_type} of this GPU type"
     return f"llmbx predict, from {basis.rows} published figures{own}: {near}"

@@ -64,7 +64,7 @@ class Breakdown(Value, frozen=True, kw_only=True):
 
 
 class Nearest(Value, frozen=True, kw_only=True):
-    """The published configuration that is nearest to the one asked for, and how far it is."""
+    """The published configuration that is nearest to the requested one, and its distance."""
 
     distance: float
     differs_in: dict[str, float]
@@ -89,7 +89,7 @@ class Basis(Value, frozen=True, kw_only=True):
 
 
 class Prediction(Value, frozen=True, kw_only=True):
-    """A prediction. `configuration_from` says where values come from that were not asked for."""
+    """A prediction. `configuration_from` says where values come from that the user did not set."""
 
     model: str
     configuration: dict[str, Any]

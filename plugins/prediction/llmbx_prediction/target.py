@@ -40,7 +40,7 @@ OTHER_NAMES = {"fp8_mx": "mxfp8", "fp8-mx": "mxfp8", "fp8_cs": "fp8", "fp8-cs": 
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class Question:
     """What the command line asks for; None is not set."""
 
     names: tuple[str, ...]
@@ -55,88 +55,90 @@ class Asked:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A configuration, and where the values come from that were not asked for. `spec` is the catalog's, if any."""
+    """A configuration, and where the values come from that the user did not set. `spec` is the catalog's, if any."""
 
     case: Case
     base: str
     spec: RunSpec | None = None
 
 
-def model_of(asked: Asked, workspace: Workspace) -> tuple[Model, Workload | None, str | None]:
-    """The model of the words, with the catalog's workload and size if it is one of the catalog.
+def model_of(question: Question, workspace: Workspace) -> tuple[Model, Workload | None, str | None]:
+    """The model of the question, with the catalog's workload and size if it is one of the catalog.
 
     Raises `UsageError` with a suggestion for an unknown name.
     """
-    name = asked.names[-1]
-    workload_and_size = _in_catalog(asked, workspace)
+    name = question.names[-1]
+    workload_and_size = _in_catalog(question, workspace)
     if workload_and_size is not None:
         workload, size = workload_and_size
         return of_shape(workload.sizes[size].model, f"{workload.name}-{size}"), workload, size
     for model in known().values():
         if name.lower() in (model.name, *(alias.lower() for alias in model.aliases)):
-            if asked.size is not None:
-                raise UsageError(f"--size {asked.size}: {model.name} is one model and has no sizes")
+            if question.size is not None:
+                raise UsageError(f"--size {question.size}: {model.name} is one model and has no sizes")
             return model, None, None
     names = [*known(), *(workload.name for workload in workspace.plugins.workloads)]
     raise UsageError(f"no workload or model named '{name}'{did_you_mean(name.lower(), names)}: "
                      "`llmbx atlas` and `llmbx list` show all")  # fmt: skip
 
 
-def _in_catalog(asked: Asked, workspace: Workspace) -> tuple[Workload, str] | None:
-    name, plugin = asked.names[-1], asked.names[0] if len(asked.names) == 2 else None
+def _in_catalog(question: Question, workspace: Workspace) -> tuple[Workload, str] | None:
+    name, plugin = question.names[-1], question.names[0] if len(question.names) == 2 else None
     if not any(name in (workload.name, *workload.aliases) for workload in workspace.plugins.workloads):
         if plugin is not None:
             workspace.plugins.workload(name, plugin)
         return None
     workload = workspace.plugins.workload(name, plugin)
-    size = asked.size or workload.default_size or next(iter(workload.sizes))
+    size = question.size or workload.default_size or next(iter(workload.sizes))
     if size not in workload.sizes:
         raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
     return workload, size
 
 
-def target(asked: Asked, rows: Sequence[Row], workspace: Workspace) -> Target:
-    """The configuration of the words: the catalog's, else the nearest published one, with the changes of --set.
+def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Target:
+    """The configuration of the question: the catalog's, else the nearest published one, with the changes of --set.
 
     Raises `UsageError` if GPU type or number of GPUs is missing and not the only one, and for unknown or impossible
     settings.
     """
-    model, workload, size = model_of(asked, workspace)
-    asked = _on_known_gpus(asked, model, rows, _scales(workload, size, asked.recipe) if workload else {})
-    assert asked.gpu_type is not None
-    rates(asked.gpu_type).peak(_dtype(asked.dtype or "bf16"))
-    shape, settings = _split(asked.settings)
+    model, workload, size = model_of(question, workspace)
+    question = _on_known_gpus(question, model, rows, _scales(workload, size, question.recipe) if workload else {})
+    assert question.gpu_type is not None
+    rates(question.gpu_type).peak(_dtype(question.dtype or "bf16"))
+    shape, settings = _split(question.settings)
     model = _reshaped(model, shape)
-    spec = _resolved(asked, workload, size, workspace) if workload is not None else None
+    spec = _resolved(question, workload, size, workspace) if workload is not None else None
     if spec is not None and workload is not None:
-        return _of_catalog(spec, model, workload, asked, settings, workspace)
-    if asked.recipe is not None:
-        raise UsageError(f"--recipe {asked.recipe}: no configuration of {asked.names[-1]} for {asked.gpu_type}")
-    case, base = _of_nearest(model, asked, rows)
+        return _of_catalog(spec, model, workload, question, settings, workspace)
+    if question.recipe is not None:
+        raise UsageError(
+            f"--recipe {question.recipe}: no configuration of {question.names[-1]} for {question.gpu_type}"
+        )
+    case, base = _of_nearest(model, question, rows)
     if "gbs" in settings:
         return Target(_changed(case, settings), base)
     whole = {**settings, "gbs": str(_divisible(case, settings))}
     return Target(_changed(case, whole), base)
 
 
-def _on_known_gpus(asked: Asked, model: Model, rows: Sequence[Row], catalog: Mapping[str, set[int]]) -> Asked:
+def _on_known_gpus(question: Question, model: Model, rows: Sequence[Row], catalog: Mapping[str, set[int]]) -> Question:
     """Complete the request with the only GPU type and the only number of GPUs of the catalog, else of the atlas.
 
     Raises `UsageError` with the choices if there are several.
     """
-    if asked.gpu_type is not None and asked.gpus is not None:
-        return asked
+    if question.gpu_type is not None and question.gpus is not None:
+        return question
     published: dict[str, set[int]] = {}
     for row in rows:
         if row.model == model.name:
             published.setdefault(row.gpu_type, set()).add(row.gpus)
     scales = {name: counts for name, counts in (catalog or published).items() if name in known_rates()}
-    types = [name for name, counts in scales.items() if asked.gpus in counts] or list(scales)
-    gpu_type = asked.gpu_type or _only("--gpu-type", model.name, types)
+    types = [name for name, counts in scales.items() if question.gpus in counts] or list(scales)
+    gpu_type = question.gpu_type or _only("--gpu-type", model.name, types)
     rates(gpu_type)
     counts = sorted(scales.get(gpu_type) or published.get(gpu_type, set()))
-    gpus = asked.gpus or int(_only("--gpus", f"{model.name} on {gpu_type}", [str(count) for count in counts]))
-    return dataclasses.replace(asked, gpu_type=gpu_type, gpus=gpus)
+    gpus = question.gpus or int(_only("--gpus", f"{model.name} on {gpu_type}", [str(count) for count in counts]))
+    return dataclasses.replace(question, gpu_type=gpu_type, gpus=gpus)
 
 
 def _only(option: str, what: str, choices: Sequence[str]) -> str:
@@ -147,25 +149,30 @@ def _only(option: str, what: str, choices: Sequence[str]) -> str:
 
 
 def _of_catalog(
-    spec: RunSpec, model: Model, workload: Workload, asked: Asked, settings: Mapping[str, str], workspace: Workspace
+    spec: RunSpec,
+    model: Model,
+    workload: Workload,
+    question: Question,
+    settings: Mapping[str, str],
+    workspace: Workspace,
 ) -> Target:
-    """The catalog's configuration, scaled to the GPUs asked for, with the changes. Raises `UsageError` for a change
+    """The catalog's configuration, scaled to the requested GPUs, with the changes. Raises `UsageError` for a change
     that the framework refuses.
     """
-    assert asked.gpu_type is not None and asked.gpus is not None
+    assert question.gpu_type is not None and question.gpus is not None
     base = f"catalog, recipe {spec.recipe}, row of {spec.gpu_type}"
     reshaped = model.name.endswith(CHANGED) or model.layers != spec.model.layers
-    row = of_spec(spec, model, workload, asked.dtype, asked.release).replace(chosen=not reshaped)
-    mine = row.replace(gpu_type=asked.gpu_type, gpus=asked.gpus)
+    row = of_spec(spec, model, workload, question.dtype, question.release).replace(chosen=not reshaped)
+    mine = row.replace(gpu_type=question.gpu_type, gpus=question.gpus)
     case = row if mine == row else _fitted(mine, row)
-    if asked.gpus != spec.gpus:
+    if question.gpus != spec.gpus:
         base += f" for {spec.gpus} GPUs, scaled"
     changed = _changed(case, settings)
-    own = spec.gpu_type == asked.gpu_type and not model.name.endswith(CHANGED)
+    own = spec.gpu_type == question.gpu_type and not model.name.endswith(CHANGED)
     framework = workspace.plugins.framework(spec.plugin)
-    if asked.settings and own and (problem := refusal(changed, spec, framework.check_spec)):
+    if question.settings and own and (problem := refusal(changed, spec, framework.check_spec)):
         raise UsageError(problem)
-    return Target(changed, base, spec.replace(gpu_type=asked.gpu_type))
+    return Target(changed, base, spec.replace(gpu_type=question.gpu_type))
 
 
 def _divisible(case: Case, settings: Mapping[str, str]) -> int:
@@ -238,19 +245,21 @@ def _consequences(settings: Mapping[str, str]) -> dict[str, Any]:
     return {"vp": 1} if settings["pp"] == "1" else {"fsdp": False, "offload_layers": 0}
 
 
-def _resolved(asked: Asked, workload: Workload | None, size: str | None, workspace: Workspace) -> RunSpec | None:
+def _resolved(question: Question, workload: Workload | None, size: str | None, workspace: Workspace) -> RunSpec | None:
     """The catalog's configuration for this GPU type and scale, else for the nearest scale or another type.
 
     None if it has none.
     """
     from llmbx.api.verbs import Request
 
-    assert workload is not None and asked.gpu_type is not None and asked.gpus is not None
-    named = _dtype(asked.dtype) if asked.dtype else None
+    assert workload is not None and question.gpu_type is not None and question.gpus is not None
+    named = _dtype(question.dtype) if question.dtype else None
     dtypes = list(dict.fromkeys((named, LOW.get(named, named)))) if named else [None]
-    for gpu_type, gpus, dtype in _tries(asked.gpu_type, asked.gpus, dtypes, _scales(workload, size, asked.recipe)):
+    for gpu_type, gpus, dtype in _tries(
+        question.gpu_type, question.gpus, dtypes, _scales(workload, size, question.recipe)
+    ):
         request = Request(workload=workload.name, plugin=workload.plugin, size=size, dtype=dtype, gpu_type=gpu_type,
-                          gpus=gpus, recipe=asked.recipe)  # fmt: skip
+                          gpus=gpus, recipe=question.recipe)  # fmt: skip
         try:
             spec = workspace.resolve(request)
         except UsageError:
@@ -273,11 +282,11 @@ def _scales(workload: Workload, size: str | None, recipe: str | None) -> dict[st
 
 
 def _tries(
-    gpu_type: str, gpus: int, dtypes: Sequence[str | None], known: Mapping[str, set[int]]
+    gpu_type: str, gpus: int, dtypes: Sequence[str | None], scales: Mapping[str, set[int]]
 ) -> Iterator[tuple[str, int, str | None]]:
-    """The GPU type asked for with its nearest scales, then the other types with theirs."""
-    for candidate in (gpu_type, *sorted(name for name in known if name != gpu_type and name in known_rates())):
-        nearest = sorted(known.get(candidate, ()), key=lambda count: abs(math.log2(count / gpus)))
+    """The requested GPU type with its nearest scales, then the other types with theirs."""
+    for candidate in (gpu_type, *sorted(name for name in scales if name != gpu_type and name in known_rates())):
+        nearest = sorted(scales.get(candidate, ()), key=lambda count: abs(math.log2(count / gpus)))
         yield from ((candidate, count, dtype) for count in dict.fromkeys((gpus, *nearest)) for dtype in dtypes)
 
 
@@ -336,22 +345,30 @@ def _dtype(name: str) -> str:
     return name
 
 
-def _of_nearest(model: Model, asked: Asked, rows: Sequence[Row]) -> tuple[Case, str]:
-    """The nearest published configuration of the model, scaled to the GPUs asked for; a plain one if there is none."""
-    assert asked.gpu_type is not None and asked.gpus is not None
-    dtype = _dtype(asked.dtype or ("bf16" if asked.gpu_type == "a100" else "fp8"))
-    plain = Case(model=model, gpu_type=asked.gpu_type, gpus=asked.gpus, dtype=dtype, gbs=asked.gpus * 16, seq=model.seq,
-                 when=when_of(asked.release or ""), release=asked.release or "")  # fmt: skip
+def _of_nearest(model: Model, question: Question, rows: Sequence[Row]) -> tuple[Case, str]:
+    """The nearest published configuration of the model, scaled to the requested GPUs; a plain one if there is none."""
+    assert question.gpu_type is not None and question.gpus is not None
+    dtype = _dtype(question.dtype or ("bf16" if question.gpu_type == "a100" else "fp8"))
+    plain = Case(
+        model=model,
+        gpu_type=question.gpu_type,
+        gpus=question.gpus,
+        dtype=dtype,
+        gbs=question.gpus * 16,
+        seq=model.seq,
+        when=when_of(question.release or ""),
+        release=question.release or "",
+    )
     cases = [(row, case) for row in rows if _is_base(row, model) and (case := row.case())]
     if not cases:
-        return plain.replace(gbs=16 * asked.gpus, ep=_experts_in(model, asked.gpus)), "no published configuration"
-    if asked.dtype is None:
+        return plain.replace(gbs=16 * question.gpus, ep=_experts_in(model, question.gpus)), "no published configuration"
+    if question.dtype is None:
         plain = plain.replace(dtype=min(cases, key=lambda pair: distance(plain, pair[1]))[1].dtype)
     row, case = min(cases, key=lambda pair: _apart(plain, pair[1]))
-    release = asked.release or case.release
+    release = question.release or case.release
     scaled = case.replace(
-        model=model, gpu_type=asked.gpu_type, gpus=asked.gpus, dtype=plain.dtype,
-        when=when_of(release, case.when) if asked.release else case.when, release=release,
+        model=model, gpu_type=question.gpu_type, gpus=question.gpus, dtype=plain.dtype,
+        when=when_of(release, case.when) if question.release else case.when, release=release,
     )  # fmt: skip
     return _fitted(scaled, case), f"{row.source} {row.release}: {row.gpus} x {row.gpu_type} {row.dtype}"
 
@@ -384,5 +401,5 @@ def _fitted(case: Case, published: Case) -> Case:
 
 
 def _run(case: Case) -> tuple[object, ...]:
-    """What somebody chooses a layout for, and the layout."""
+    """A layout, and the run that it was chosen for."""
     return case.model.name, case.model.layers, case.gpu_type, case.layout

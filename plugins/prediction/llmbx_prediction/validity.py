@@ -42,7 +42,7 @@ def check(case: Case) -> Case:
 def refusal(case: Case, spec: RunSpec, check_spec: Callable[[RunSpec], Sequence[Finding]]) -> str | None:
     """The first rule, of llmbx or of the framework (`check_spec`), that a configuration of the catalog's run breaks.
 
-    None if it breaks none.
+    None if it keeps all.
     """
     from llmbx.api.verbs import common_findings
 

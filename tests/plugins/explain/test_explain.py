@@ -55,7 +55,7 @@ def test_json_has_what_failed_and_what_followed(log: Path) -> None:
 def test_of_a_log_without_a_failure_nothing_is_invented(tmp_path: Path) -> None:
     path = tmp_path / "quiet.out"
     path.write_text("hello\n")
-    assert explain(path).stdout == f"{path}: nothing tells of a failure\n"
+    assert explain(path).stdout == f"{path}: no failure found\n"
     assert json.loads(explain(path, "--format", "json").stdout) == {"failed": None, "followed": [], "unrelated": []}
 
 

@@ -14,13 +14,13 @@ TITLES = (("gpu_type", ""), ("gpus", "GPUs"), ("dtype", ""), ("layout", ""), ("g
           ("organization", ""), ("release", ""), ("source", ""), ("place", ""))  # fmt: skip
 
 
-def section(found: Listing) -> Section:
+def section(listing: Listing) -> Section:
     """One section with the chart and the table of the model's own rows."""
-    own = [row for row in found.rows if row["model"] == found.model]
+    own = [row for row in listing.rows if row["model"] == listing.model]
     series = _series(own)
-    charts = (_chart(found, series),) if series else ()
+    charts = (_chart(listing, series),) if series else ()
     return Section(
-        name="atlas", title=f"Published figures of {found.model}", text=tuple(found.lines()), tables=(_table(own),),
+        name="atlas", title=f"Published figures of {listing.model}", text=tuple(listing.lines()), tables=(_table(own),),
         charts=charts,
     )  # fmt: skip
 
@@ -35,12 +35,12 @@ def _series(rows: list[dict[str, Any]]) -> tuple[Series, ...]:
     return tuple(Series(name=name, points=tuple(points), marks="points") for name, points in lines.items())
 
 
-def _chart(found: Listing, series: tuple[Series, ...]) -> Chart:
-    mine = found.standing
+def _chart(listing: Listing, series: tuple[Series, ...]) -> Chart:
+    mine = listing.standing
     return Chart(
         name="published", title="Tokens/s per GPU by release", x=Axis(title="release", unit="year"),
         y=Axis(title="tokens/s per GPU", unit="tokens/s", zero=True), series=series,
-        summary=f"{sum(len(line.points) for line in series)} published figures of {found.model}.",
+        summary=f"{sum(len(line.points) for line in series)} published figures of {listing.model}.",
         rules=(Rule(name="mine", y=mine.tokens_per_s_per_gpu),) if mine else (),
     )  # fmt: skip
 

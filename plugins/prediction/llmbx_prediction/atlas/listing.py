@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from llmbx.api.verbs import Workspace
 
     from ..planner import Choice
-    from ..target import Asked
+    from ..target import Question
 
 CONVENTION = "causal"
 """The convention of `tflops_per_gpu` in every row."""
@@ -85,18 +85,21 @@ def of_run(name: str, workspace: Workspace) -> Mine:
                 gbs=spec.global_batch_size, rate=rate, name=run.record.run_id)  # fmt: skip
 
 
-def build(asked: Asked, rows: Sequence[Row], workspace: Workspace, near: int, task: str | None, mine: Mine | None,
+def build(question: Question, rows: Sequence[Row], workspace: Workspace, near: int, task: str | None, mine: Mine | None,
           rate: float | None) -> Listing:  # fmt: skip
     """The rows of the model with these options, then the `near` nearest of other models. Raises `UsageError`."""
     from ..target import model_of
 
     if rate is not None and not math.isfinite(rate):
         raise UsageError(f"--rate {rate:g}: expected tokens/s per GPU")
-    model, _, _ = model_of(asked, workspace)
-    gpu_type, dtype = asked.gpu_type or (mine.gpu_type if mine else None), asked.dtype or (mine.dtype if mine else None)
-    gpus = asked.gpus or (mine.gpus if mine else None)
-    _check(asked.gpu_type, asked.dtype, asked.release, rows)
-    criteria = {"gpu_type": gpu_type, "dtype": dtype, "release": asked.release, "task": task}
+    model, _, _ = model_of(question, workspace)
+    gpu_type, dtype = (
+        question.gpu_type or (mine.gpu_type if mine else None),
+        question.dtype or (mine.dtype if mine else None),
+    )
+    gpus = question.gpus or (mine.gpus if mine else None)
+    _check(question.gpu_type, question.dtype, question.release, rows)
+    criteria = {"gpu_type": gpu_type, "dtype": dtype, "release": question.release, "task": task}
     matching = [row for row in rows if _matches(row, criteria)]
     same = [row for row in matching if row.model == model.name]
     centre = _centre(model, gpu_type, gpus, dtype, task, same)
@@ -120,21 +123,21 @@ def _check(gpu_type: str | None, dtype: str | None, release: str | None, rows: S
             raise UsageError(f"{option} {value}: no published figure has it{did_you_mean(value, values)}")
 
 
-def _matches(row: Row, wanted: dict[str, str | None]) -> bool:
+def _matches(row: Row, criteria: dict[str, str | None]) -> bool:
     """Whether a row has what is wanted. A row whose dtype is not published matches none."""
-    return all(value in (None, getattr(row, name)) for name, value in wanted.items())
+    return all(value in (None, getattr(row, name)) for name, value in criteria.items())
 
 
-def _standing(rate: float, same: Sequence[Row], wanted: dict[str, str | None], mine: Mine | None) -> Standing:
-    of = ", ".join(value for name, value in wanted.items() if value and name != "task") or "all"
-    task = wanted["task"] or "pretrain"
+def _standing(rate: float, same: Sequence[Row], criteria: dict[str, str | None], mine: Mine | None) -> Standing:
+    of = ", ".join(value for name, value in criteria.items() if value and name != "task") or "all"
+    task = criteria["task"] or "pretrain"
     place = standing(rate, [row for row in same if row.task == task and row.layers is None], of)
     return place.replace(of=f"{place.of}; {mine.name}") if mine else place
 
 
 def _centre(model: Model, gpu_type: str | None, gpus: int | None, dtype: str | None, task: str | None,
             same: Sequence[Row]) -> Case:  # fmt: skip
-    """The configuration that distances are measured from: what is asked, filled up by the newest row of the model."""
+    """The configuration that distances are measured from: the question, completed by the newest row of the model."""
     newest = max((case for row in same if (case := row.case())), key=lambda case: case.when, default=None)
     centre = newest or Case(model=model, gpu_type=gpu_type or "h100", gpus=gpus or 64, dtype=dtype or "bf16",
                             gbs=(gpus or 64) * 16, seq=model.seq)  # fmt: skip
@@ -175,11 +178,11 @@ def layout(row: Row) -> str:
     return " ".join([degrees(row), *([f"L{row.layers}"] if row.layers else [])]).strip()
 
 
-def degrees(found: Row | Choice) -> str:
+def degrees(configuration: Row | Choice) -> str:
     """The degrees of parallelism above 1 and the micro-batch size, in the recipes' letters."""
-    values = [(name, getattr(found, name)) for name in ("tp", "pp", "cp", "ep", "etp", "vp", "mbs")]
+    values = [(name, getattr(configuration, name)) for name in ("tp", "pp", "cp", "ep", "etp", "vp", "mbs")]
     texts = [f"{name.upper()}{value}" for name, value in values if value and (value > 1 or name == "mbs")]
-    return " ".join([*texts, *(["FSDP"] if found.fsdp else [])])
+    return " ".join([*texts, *(["FSDP"] if configuration.fsdp else [])])
 
 
 def models(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -75,7 +75,7 @@ def command() -> None:
 @click.option("--html", "page", type=OutputPath(), metavar="FILE", help="Draw the figures on an HTML page.")
 @format_option()
 def show(names: tuple[str, ...], run_name: str | None, rate: float | None, page: Path | None, spread: bool,
-         format_: str, near: int, **given: Any) -> None:  # fmt: skip
+         format_: str, near: int, **options: Any) -> None:  # fmt: skip
     """List the published figures for WORKLOAD, nearest first, then those of near configurations of other models.
 
     WORKLOAD is one of the catalog, or a model of the table (`llmbx atlas` lists them). TFLOP/s are computed from the
@@ -100,12 +100,12 @@ def show(names: tuple[str, ...], run_name: str | None, rate: float | None, page:
     workspace = load_workspace()
     rows = (*table.shipped(), *own_rows(workspace.install.path))
     if spread:
-        _print_spreads(rows, names, given, workspace, format_)
+        _print_spreads(rows, names, options, workspace, format_)
     elif not names and run_name is None:
         _refuse(rate, page)
         _print_models(rows, format_)
     else:
-        _print(_listing(names, given, rows, workspace, near, run_name, rate), format_, page)
+        _print(_listing(names, options, rows, workspace, near, run_name, rate), format_, page)
 
 
 def _refuse(rate: float | None, page: Path | None) -> None:
@@ -114,38 +114,40 @@ def _refuse(rate: float | None, page: Path | None) -> None:
             raise UsageError(f"{option} requires a WORKLOAD")
 
 
-def _listing(names: tuple[str, ...], given: dict[str, Any], rows: Sequence[Row], workspace: Workspace, near: int,
+def _listing(names: tuple[str, ...], options: dict[str, Any], rows: Sequence[Row], workspace: Workspace, near: int,
              run_name: str | None, rate: float | None) -> Listing:  # fmt: skip
     from ..atlas import listing
-    from ..target import Asked
+    from ..target import Question
 
     if run_name is not None and rate is not None:
         raise UsageError("--run cannot be combined with --rate")
     mine = listing.of_run(run_name, workspace) if run_name is not None else None
     if mine is not None and not names:
-        names, given = (mine.workload,), {**given, "size": given["size"] or mine.size}
-    asked = Asked(names, given["size"], given["dtype"], given["gpu_type"], given["gpus"], given["release"])
-    return listing.build(asked, rows, workspace, near, given["task"], mine, rate)
+        names, options = (mine.workload,), {**options, "size": options["size"] or mine.size}
+    question = Question(
+        names, options["size"], options["dtype"], options["gpu_type"], options["gpus"], options["release"]
+    )
+    return listing.build(question, rows, workspace, near, options["task"], mine, rate)
 
 
-def _print(found: Listing, format_: str, page: Path | None) -> None:
+def _print(listing: Listing, format_: str, page: Path | None) -> None:
     if page is not None:
         from llmbx.api.verbs import load_plugins
 
         from ..atlas.chart import section
 
-        load_plugins().write_sections(page, f"Published figures of {found.model}", (section(found),))
+        load_plugins().write_sections(page, f"Published figures of {listing.model}", (section(listing),))
         click.echo(f"page: {page}", err=True)
     if format_ == "json":
-        print_json(found)
+        print_json(listing)
         return
     if format_ == "csv":
-        print_rows(found.rows, CSV_COLUMNS, format_)
+        print_rows(listing.rows, CSV_COLUMNS, format_)
     else:
         print_rows(
-            found.rows, COLUMNS, format_, f"no published figure of {found.model} with these options", OPTIONAL
+            listing.rows, COLUMNS, format_, f"no published figure of {listing.model} with these options", OPTIONAL
         )  # fmt: skip
-    for line in found.lines():
+    for line in listing.lines():
         click.echo(line, err=True)
 
 
@@ -155,17 +157,17 @@ def _print_models(rows: Sequence[Row], format_: str) -> None:
     print_rows(models(rows), MODELS, format_)
 
 
-def _print_spreads(rows: Sequence[Row], names: tuple[str, ...], given: dict[str, Any], workspace: Workspace,
+def _print_spreads(rows: Sequence[Row], names: tuple[str, ...], options: dict[str, Any], workspace: Workspace,
                    format_: str) -> None:  # fmt: skip
     from ..atlas.standing import spreads
-    from ..target import Asked, model_of
+    from ..target import Question, model_of
 
     if names:
-        model, _, _ = model_of(Asked(names, given["size"]), workspace)
+        model, _, _ = model_of(Question(names, options["size"]), workspace)
         rows = [row for row in rows if row.model == model.name]
     for field in ("gpu_type", "gpus", "task"):
-        if given[field] is not None:
-            rows = [row for row in rows if getattr(row, field) == given[field]]
+        if options[field] is not None:
+            rows = [row for row in rows if getattr(row, field) == options[field]]
     lines = [{name: getattr(item, name) for name in item.__struct_fields__} for item in spreads(rows)]
     print_rows(lines, SPREADS, format_, "no cell with several organizations", SPREADS_OPTIONAL)
 

@@ -49,7 +49,7 @@ PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_
               help="With --best: configurations to list.")  # fmt: skip
 @format_option()
 def command(
-    names: tuple[str, ...], settings: tuple[str, ...], best: bool, top: int, format_: str, **given: Any
+    names: tuple[str, ...], settings: tuple[str, ...], best: bool, top: int, format_: str, **options: Any
 ) -> None:
     """Predict step time, throughput and memory of WORKLOAD on GPUs that need not be here.
 
@@ -70,17 +70,25 @@ def command(
     """
     from ..atlas import own, table
     from ..prediction import Predictor
-    from ..target import Asked, target
+    from ..target import Question, target
 
     workspace = load_workspace()
     rows = (*table.shipped(), *own.rows(workspace.install.path))
-    options = {name: value if value is not None else _of_environment(name) for name, value in given.items()}
-    words = Asked(names, options["size"], _lower(options["dtype"]), _lower(options["gpu_type"]), options["gpus"],
-                  options["release"], options["recipe"], parse_pairs("--set", settings))  # fmt: skip
+    options = {name: value if value is not None else _of_environment(name) for name, value in options.items()}
+    question = Question(
+        names=names,
+        size=options["size"],
+        dtype=_lower(options["dtype"]),
+        gpu_type=_lower(options["gpu_type"]),
+        gpus=options["gpus"],
+        release=options["release"],
+        recipe=options["recipe"],
+        settings=parse_pairs("--set", settings),
+    )
     if len(names) > 2:
         raise UsageError(f"expected one workload, got {', '.join(names)}")
     changed = GpuType.extend(workspace.config.gpus)
-    goal = target(words, rows, workspace)
+    goal = target(question, rows, workspace)
     predictor = Predictor(rows, {name: changed[name].memory_gb for name in workspace.config.gpus})
     if best:
         _print_plan(_plan(goal, predictor, rows, workspace, top), format_)
@@ -97,37 +105,37 @@ def _lower(text: str | None) -> str | None:
     return text.lower() if text else None
 
 
-def _plan(found: Target, predictor: Predictor, rows: Any, workspace: Workspace, top: int) -> Plan:
+def _plan(target: Target, predictor: Predictor, rows: Any, workspace: Workspace, top: int) -> Plan:
     from ..planner import plan
 
-    return plan(found, predictor, rows, workspace, top)
+    return plan(target, predictor, rows, workspace, top)
 
 
-def _print(found: Prediction, format_: str) -> None:
+def _print(prediction: Prediction, format_: str) -> None:
     if format_ == "json":
-        print_json(found)
+        print_json(prediction)
         return
-    print_rows(_figures(found), COLUMNS, format_)
-    for line in _lines(found):
+    print_rows(_figures(prediction), COLUMNS, format_)
+    for line in _lines(prediction):
         click.echo(line, err=True)
 
 
-def _figures(found: Prediction) -> list[dict[str, Any]]:
+def _figures(prediction: Prediction) -> list[dict[str, Any]]:
     rows = [
-        _row("step time", found.step_time_s, "s"),
-        _row("throughput", found.tokens_per_s_per_gpu, "tokens/s per GPU"),
-        _row("model FLOPs", found.tflops_per_gpu, f"TFLOP/s per GPU, {found.flops_convention}"),
-        _row("peak memory", found.memory_gb, "GB"),
+        _row("step time", prediction.step_time_s, "s"),
+        _row("throughput", prediction.tokens_per_s_per_gpu, "tokens/s per GPU"),
+        _row("model FLOPs", prediction.tflops_per_gpu, f"TFLOP/s per GPU, {prediction.flops_convention}"),
+        _row("peak memory", prediction.memory_gb, "GB"),
     ]
-    if found.terms is None:
+    if prediction.terms is None:
         return rows
-    terms = found.terms
+    terms = prediction.terms
     named = {
         "compute": terms.compute_s, **_indented(terms.compute),
         "exposed communication": terms.exposed_communication_s, **_indented(terms.exposed_communication),
         "bubble": terms.bubble_s, "optimizer": terms.optimizer_s, "host": terms.host_s, "waiting": terms.waiting_s,
     }  # fmt: skip
-    total = found.step_time_s.value or 1.0
+    total = prediction.step_time_s.value or 1.0
     return rows + [{"figure": name, "value": value, "low": None, "high": None, "unit": "s",
                     "note": f"{100 * value / total:.1f} % of the step"} for name, value in named.items()]  # fmt: skip
 
@@ -141,12 +149,12 @@ def _row(name: str, value: Estimate, unit: str) -> dict[str, Any]:
     return {"figure": name, "value": value.value, "low": value.low, "high": value.high, "unit": unit, "note": note}
 
 
-def _lines(found: Prediction) -> list[str]:
+def _lines(prediction: Prediction) -> list[str]:
     shown = " ".join(
-        f"{key}={value}" for key, value in found.configuration.items() if value not in (1, False, "", "none")
+        f"{key}={value}" for key, value in prediction.configuration.items() if value not in (1, False, "", "none")
     )
-    basis, near = found.calibrated_on, found.nearest
-    lines = [f"{found.model}: {shown}", f"configuration: {found.configuration_from}",
+    basis, near = prediction.calibrated_on, prediction.nearest
+    lines = [f"{prediction.model}: {shown}", f"configuration: {prediction.configuration_from}",
              f"calibrated on {basis.rows} published figures ({basis.own} of them your own): {basis.same_model} of this "
              f"model, {basis.same_gpu_type} of this GPU type"]  # fmt: skip
     if near is not None:
@@ -154,19 +162,19 @@ def _lines(found: Prediction) -> list[str]:
         time = f" {near.step_time_s:.4g} s," if near.step_time_s else ""
         lines.append(f"nearest: {near.model} on {near.gpus} x {near.gpu_type} {near.dtype},{time} {near.source} "
                      f"{near.release}; distance {near.distance:.2f}, differs in {what}")  # fmt: skip
-    if found.unknown_because:
-        lines.append(f"unknown: {found.unknown_because}")
-    return [*lines, *(f"note: {note}" for note in found.notes)]
+    if prediction.unknown_because:
+        lines.append(f"unknown: {prediction.unknown_because}")
+    return [*lines, *(f"note: {note}" for note in prediction.notes)]
 
 
-def _print_plan(found: Plan, format_: str) -> None:
+def _print_plan(plan: Plan, format_: str) -> None:
     if format_ == "json":
-        print_json(found)
+        print_json(plan)
         return
-    rows = [{name: getattr(choice, name) for name in PLANS} | {"layout": _layout(choice)} for choice in found.choices]
+    rows = [{name: getattr(choice, name) for name in PLANS} | {"layout": _layout(choice)} for choice in plan.choices]
     columns = PLANS if format_ == "csv" else PLAN_TABLE
     print_rows(rows, columns, format_, empty="no configuration fits the memory", optional=("published",))
-    for line in found.lines():
+    for line in plan.lines():
         click.echo(line, err=True)
 
 

@@ -33,8 +33,8 @@ LOGIT_BYTES = 6.0
 FIXED_GB = 1.0
 """Workspaces and buffers, in GB (10^9 bytes)."""
 MEGATRON = ("megatron-bridge", "megatron-lm", "nemo2", "own")
-"""Stacks whose memory is estimated. What others recompute is a setting of theirs (MaxText's remat policies), and nobody
-published their memory."""
+"""Stacks whose memory is estimated. What others recompute is a setting of theirs (MaxText's remat policies), and their
+memory was never published."""
 WITHIN = {"dense": 0.15, "moe": 0.3, "hybrid": 0.5}
 """Half width of the 90 % interval by family, relative: the errors that benchmarks/predict measures, and more for models
 with experts and state spaces, as what their recipes recompute is not published."""

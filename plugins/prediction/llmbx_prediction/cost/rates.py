@@ -51,10 +51,10 @@ def known() -> Mapping[str, Rates]:
     return {name: _joined(name, entry) for name, entry in table.items()}
 
 
-def _joined(name: str, found: Rates) -> Rates:
+def _joined(name: str, shipped: Rates) -> Rates:
     gpu = GpuType.builtin().get(name)
     if gpu is None:
-        return found.replace(domain=found.domain or 8)
-    peaks = {**found.peaks, **{dtype: peak.tflops for dtype, peak in gpu.peaks.items()}}
-    domain = found.domain or (gpu.gpus_per_node or 1) * (gpu.nvlink_domain_nodes or 1)
-    return found.replace(peaks=peaks, domain=domain, memory_gb=gpu.memory_gb)
+        return shipped.replace(domain=shipped.domain or 8)
+    peaks = {**shipped.peaks, **{dtype: peak.tflops for dtype, peak in gpu.peaks.items()}}
+    domain = shipped.domain or (gpu.gpus_per_node or 1) * (gpu.nvlink_domain_nodes or 1)
+    return shipped.replace(peaks=peaks, domain=domain, memory_gb=gpu.memory_gb)

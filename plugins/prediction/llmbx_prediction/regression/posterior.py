@@ -81,9 +81,9 @@ class Posterior:
         rest = variances(described, self.scales) - np.einsum("ij,jk,ik->i", shared, self.inverse, shared, optimize=True)
         return mean, np.sqrt(np.maximum(rest, 0.0) + self.scales[NOISE] ** 2)
 
-    def means(self, asked: Features) -> Array:
+    def means(self, cases: Features) -> Array:
         """Seconds of a step alone, which is faster for many configurations."""
-        return np.asarray(np.exp(np.log(asked.total) + covariance(asked, self.known, self.scales) @ self.weights))
+        return np.asarray(np.exp(np.log(cases.total) + covariance(cases, self.known, self.scales) @ self.weights))
 
     def terms(self, case: Case) -> dict[str, float]:
         """The seconds of each term; their sum is the prediction.

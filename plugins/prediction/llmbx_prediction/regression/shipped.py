@@ -71,7 +71,7 @@ def calibration() -> Calibration:
 def usable(rows: Sequence[Row]) -> list[tuple[Row, Case, float]]:
     """The rows that a prediction can learn from, with configuration and step time in seconds.
 
-    Figures that are no benchmark (`Row.is_benchmark`) are left out, as are rows whose dtype or parallelism is not
+    Figures that are not benchmarks (`Row.is_benchmark`) are left out, as are rows whose dtype or parallelism is not
     published, and GPUs without rates.
     """
     figures = []
