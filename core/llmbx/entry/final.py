@@ -35,10 +35,10 @@ def write_flat(found: dict[str, Any], versions: dict[str, str], folder: Path = P
 
 def flat(configuration: Any) -> dict[str, Any]:
     """Return every value of a configuration by its dotted key, sorted."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in members(configuration).items():
-        spread(name, value, found, (id(configuration),))
-    return dict(sorted(found.items()))
+        spread(name, value, fields, (id(configuration),))
+    return dict(sorted(fields.items()))
 
 
 def spread(name: str, value: Any, found: dict[str, Any], above: tuple[int, ...]) -> None:

@@ -101,7 +101,7 @@ def spans(data: bytes, continued: bool = False) -> Iterator[Span]:
     patterns, small = _patterns(), data.lower()
     yield from _tokens(data, patterns)
     for pattern in patterns.phrases:
-        yield from (found.span(found.lastindex or 0) for found in pattern.finditer(small))
+        yield from (match.span(match.lastindex or 0) for match in pattern.finditer(small))
     for pattern in (*patterns.fields, patterns.options):
         yield from _beside_names(data, small, pattern, continued)
     yield from _private_keys(data, patterns)
@@ -134,9 +134,9 @@ def _tokens(data: bytes, patterns: _Patterns) -> Iterator[Span]:
     while at >= 0:
         end = words.find(b" ", at + LONGEST_WORD)
         end = len(data) if end < 0 else end
-        if found := _token(data, at, patterns):
-            yield found.span()
-            end = max(end, found.end())
+        if match := _token(data, at, patterns):
+            yield match.span()
+            end = max(end, match.end())
         at = words.find(run, end)
 
 
@@ -149,11 +149,11 @@ def _token(data: bytes, at: int, patterns: _Patterns) -> re.Match[bytes] | None:
     if data[begin - 1 : begin] in ESCAPES or data[begin : begin + 1] in (b"_", b"-"):
         written = WRITTEN.match(data, max(0, begin - 1)) or WRITTEN.match(data, begin)
         start = written.end() if written else begin
-        if start != at and (found := _token_at(data, start, patterns) or patterns.dotted.match(data, start)):
-            return found
+        if start != at and (match := _token_at(data, start, patterns) or patterns.dotted.match(data, start)):
+            return match
     while begin < at:
-        if found := patterns.dotted.match(data, begin):
-            return found
+        if match := patterns.dotted.match(data, begin):
+            return match
         begin = data.find(b":", begin, at) + 1 or at
     return _token_at(data, at, patterns)
 
@@ -165,9 +165,9 @@ def _token_at(data: bytes, at: int, patterns: _Patterns) -> re.Match[bytes] | No
 
 def _beside_names(data: bytes, small: bytes, pattern: re.Pattern[bytes], continued: bool) -> Iterator[Span]:
     done = 0
-    for found in pattern.finditer(small):
-        begin = found.start()
-        while begin > 0 and data[begin - 1] in NAME and found.start() - begin < LONGEST_NAME:
+    for match in pattern.finditer(small):
+        begin = match.start()
+        while begin > 0 and data[begin - 1] in NAME and match.start() - begin < LONGEST_NAME:
             begin -= 1
         named = NAMED.match(data, begin)
         if named is None or begin < done or (continued and begin == 0) or data[begin - 1 : begin] == b"/":
@@ -176,13 +176,13 @@ def _beside_names(data: bytes, small: bytes, pattern: re.Pattern[bytes], continu
         if kind is None:
             continue
         before = data[begin - 1 : begin]
-        quote = found["open"] or (before if before in (b'"', b"'") and not found["closed"] else b"")
-        start, end = _value(data, found.end(), quote)
+        quote = match["open"] or (before if before in (b'"', b"'") and not match["closed"] else b"")
+        start, end = _value(data, match.end(), quote)
         done = 0 if quote else end
-        if found["between"] == b"," and not any(char in b"0123456789" for char in data[start:end]):
+        if match["between"] == b"," and not any(char in b"0123456789" for char in data[start:end]):
             continue  # a list of names
         span = _credential(data, start, end) if named[0].lower().endswith(b"authorization") else None
-        prose = found["between"] == b":" and not quote and _is_prose(data, begin, start, end)
+        prose = match["between"] == b":" and not quote and _is_prose(data, begin, start, end)
         if span is None and not prose:
             span = _secret(kind, data, start, end)
         if span is not None:
@@ -243,7 +243,7 @@ def _private_keys(data: bytes, patterns: _Patterns) -> Iterator[Span]:
         if end < 0:
             whole = CUT_OFF.match(data, first, first + LONGEST_KEY)
             end = whole.end() if whole else first
-        yield from (found.span(found.lastindex or 0) for found in KEY_LINE.finditer(data, first, end))
+        yield from (match.span(match.lastindex or 0) for match in KEY_LINE.finditer(data, first, end))
         prefix, at = begin.start() - (data.rfind(b"\n", 0, begin.start()) + 1), first
         for line in data[first:end].splitlines(keepends=True):
             if SHORT_LINE.fullmatch(line, prefix):
@@ -252,8 +252,8 @@ def _private_keys(data: bytes, patterns: _Patterns) -> Iterator[Span]:
 
 
 def _users(data: bytes, patterns: _Patterns) -> Iterator[Span]:
-    for found in patterns.user.finditer(data):
-        if b"{" in found[1]:
+    for match in patterns.user.finditer(data):
+        if b"{" in match[1]:
             continue  # source code
-        if b":" in found[1] or data[max(0, found.start() - 5) : found.start()].lower().endswith((b"http", b"https")):
-            yield found.span(1)
+        if b":" in match[1] or data[max(0, match.start() - 5) : match.start()].lower().endswith((b"http", b"https")):
+            yield match.span(1)

@@ -39,7 +39,7 @@ PLACEHOLDER = re.compile(
     r"(?:self|args|config|cfg|os|settings|options|kwargs)\..*",
     re.IGNORECASE,
 )
-"""Values that are no secret: what programs print in place of one, types, variables and source code."""
+"""Values that are not secrets: what programs print in place of one, types, variables and source code."""
 
 FOLDER = re.compile(
     r"(?:~|\.{1,2})?/[a-z0-9_./-]*|(?!.{40}$)/(?:[\w.-]+/){2,}[\w.-]*|/(?:home|root|etc|mnt|opt|var|run|tmp|usr|data|workspace|scratch|lustre|shared?)/.*|"

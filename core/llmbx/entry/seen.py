@@ -52,13 +52,13 @@ def facts(
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Versions of those `packages` that are installed, from their metadata; nothing is imported."""
-    found = {}
+    installed = {}
     for name in packages:
         try:
-            found[name] = metadata.version(name)
+            installed[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def compact(numbers: Iterable[int]) -> str:

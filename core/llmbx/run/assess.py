@@ -155,8 +155,8 @@ def last_line(run: Run, rank: int | None = None) -> str | None:
     """Return the last non-empty line of a run's log, without its prefix of rank and time; that of a rank, if known."""
     own = run.files.file(f"rank-{rank}.log")
     lines = last_lines(own if own.exists() else run.log_file, TAIL_BYTES)
-    if rank is not None and (said := last_words(lines, rank)):
-        return said
+    if rank is not None and (words := last_words(lines, rank)):
+        return words
     parts = (split_label(line) for line in reversed(lines))
     return next((text.strip() for _, who, text in parts if text.strip() and (None in (rank, who))), None)
 
@@ -171,10 +171,10 @@ def formula(spec: RunSpec, plugins: Plugins) -> tuple[Flops | None, tuple[str, .
 
 def _earlier(run: Run) -> list[str]:
     """Return one line for each attempt before this one."""
-    known = {attempt.number: attempt for attempt in run.record.attempts}
+    recorded = {attempt.number: attempt for attempt in run.record.attempts}
     lines = []
     for number in range(stored_attempts(run.path)):
-        attempt = known.get(number)
+        attempt = recorded.get(number)
         why = f"ended with {attempt.status}: {attempt.cause}" if attempt else "was requeued by the scheduler"
         lines.append(f"attempt {number} {why}; its files are in {FOLDER}/{number}")
     return lines
@@ -191,15 +191,15 @@ def _unsearched(spec: RunSpec) -> list[str]:
 
 def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:
     """Return seconds per step by phase, the measured phase last; empty if only one phase trains."""
-    found = {
+    phases = {
         str(event.facts["role"]): float(event.facts["step_time_s"])
         for event in (*log.earlier, *log.events)
         if event.kind == "phase_time"
     }
     measured = figures.step_time_s.mean
-    if found and measured is not None:
-        found[[*record.commands][-1]] = measured
-    return found
+    if phases and measured is not None:
+        phases[[*record.commands][-1]] = measured
+    return phases
 
 
 def _require_steps(verdict: Verdict, figures: Figures, spec: RunSpec) -> Verdict:

@@ -84,7 +84,7 @@ def _closed(checked: CheckedParser, collector: Collector, long_lines: int = 0, n
 def _with_covers(log: Log, checked: CheckedParser) -> Log:
     """The log with the number of steps that each printed mean covers."""
     loaded = [event.facts.get("iteration") for event in log.events if event.kind == "checkpoint_loaded"]
-    begun = begun_after((one for one in loaded if isinstance(one, int)), checked.first_step, log.steps)
+    begun = begun_after((number for number in loaded if isinstance(number, int)), checked.first_step, log.steps)
     counted: Log = log.replace(steps=with_covers(log.steps, begun))
     return counted
 

@@ -51,7 +51,7 @@ class Log(Value, frozen=True):
 
     @property
     def failure(self) -> Failure | None:
-        """The first failure that the log tells of; None if it tells of none that the training did not survive."""
+        """The first failure in the log that the training did not survive; None if there is none."""
         return failure(self.events, self.later, bool(self.steps))
 
     @property
@@ -158,7 +158,7 @@ class Collector:
 def conflicts(earlier: Step, later: Step) -> list[Conflict]:
     """Return the times, losses and measures of one step that are not the same in two records."""
     pairs = [(name, getattr(earlier, name), getattr(later, name)) for name in ("time_s", "loss")]
-    pairs += [(MEASURE + name, known, later.measures.get(name)) for name, known in earlier.measures.items()]
+    pairs += [(MEASURE + name, value, later.measures.get(name)) for name, value in earlier.measures.items()]
     return [
         Conflict(number=earlier.number, field=name, first=first, second=second)
         for name, first, second in pairs
@@ -169,7 +169,7 @@ def conflicts(earlier: Step, later: Step) -> list[Conflict]:
 def merge(earlier: Step, later: Step) -> Step:
     """Return `earlier` updated with every member of `later` that is not None; a skipped step stays skipped."""
     values = zip(later.__struct_fields__, msgspec.structs.astuple(later), strict=True)
-    known: dict[str, Any] = {name: value for name, value in values if value is not None}
-    known["skipped"] = earlier.skipped or later.skipped
-    known["measures"] = {**earlier.measures, **later.measures}
-    return msgspec.structs.replace(earlier, **known)
+    members: dict[str, Any] = {name: value for name, value in values if value is not None}
+    members["skipped"] = earlier.skipped or later.skipped
+    members["measures"] = {**earlier.measures, **later.measures}
+    return msgspec.structs.replace(earlier, **members)

@@ -48,10 +48,10 @@ def read_final(folder: Path) -> FinalConfiguration | None:
     """Read the final configuration in a folder; None if there is none. Raises `LlmbxError` for a damaged file."""
     file = RunFolder(path=folder).file(FINAL)
     try:
-        found = json.loads(file.read())
-        if not isinstance(found["final"], dict):
+        data = json.loads(file.read())
+        if not isinstance(data["final"], dict):
             raise TypeError("'final' is not an object")
-        return FinalConfiguration(final=found["final"], versions=dict(found.get("versions") or {}))
+        return FinalConfiguration(final=data["final"], versions=dict(data.get("versions") or {}))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -65,15 +65,15 @@ def stated(run: Run, plugins: Plugins) -> dict[str, int]:
     """
     try:
         expected = plugins.framework(run.record.spec.plugin).expect_configuration(run.record.spec, run.path)
-        found = read_final(run.path) if expected and expected.facts else None
+        final = read_final(run.path) if expected and expected.facts else None
     except LlmbxError:
         return {}  # `configuration_doubts` reports it
-    return _facts(found, expected) if expected is not None and found is not None else {}
+    return _facts(final, expected) if expected is not None and final is not None else {}
 
 
-def _facts(found: FinalConfiguration, expected: ExpectedConfiguration) -> dict[str, int]:
+def _facts(final: FinalConfiguration, expected: ExpectedConfiguration) -> dict[str, int]:
     values: dict[str, list[Any]] = {
-        name: [found.final.get(key) for key in keys] for name, keys in expected.facts.items()
+        name: [final.final.get(key) for key in keys] for name, keys in expected.facts.items()
     }
     return {name: math.prod(factors) for name, factors in values.items() if factors and all(map(_counts, factors))}
 
@@ -82,13 +82,13 @@ def _counts(value: object) -> bool:
     return type(value) is int and 0 <= value <= LARGEST
 
 
-def _unstated(found: FinalConfiguration, expected: ExpectedConfiguration) -> str | None:
+def _unstated(final: FinalConfiguration, expected: ExpectedConfiguration) -> str | None:
     """Return why a final configuration does not show which job ran, or None. A version may lack some fields."""
     keys = [key for names in expected.facts.values() for key in names]
-    odd = [key for key in keys if found.final.get(key) is not None and not _counts(found.final[key])]
+    odd = [key for key in keys if final.final.get(key) is not None and not _counts(final.final[key])]
     if odd:
         return f"states no number in {listed(odd, NAMED)}"
-    if expected.facts and not _facts(found, expected):
+    if expected.facts and not _facts(final, expected):
         return f"states nothing of {listed([*expected.facts], NAMED)}"
     return None
 
@@ -109,11 +109,11 @@ def build_final(spec: RunSpec, plugins: Plugins, install: Path, progress: Progre
         for name, content in program.files.items():
             write_atomic(Path(folder, name), content, durable=False)
         _start(program, image, Path(folder))
-        found = read_final(Path(folder))
-    if found is None:
+        final = read_final(Path(folder))
+    if final is None:
         raise PluginError(f"plugin '{spec.plugin}': its configuration program wrote no {FINAL}")
-    both = {**found.final, **launch_values(spec, plugins)}
-    return FinalConfiguration(final=dict(sorted(both.items())), versions=found.versions)
+    both = {**final.final, **launch_values(spec, plugins)}
+    return FinalConfiguration(final=dict(sorted(both.items())), versions=final.versions)
 
 
 def launch_values(spec: RunSpec, plugins: Plugins) -> dict[str, Any]:
@@ -122,8 +122,10 @@ def launch_values(spec: RunSpec, plugins: Plugins) -> dict[str, Any]:
     Secrets and llmbx's own variables are left out.
     """
     launch = plugins.framework(spec.plugin).build_command(spec, NO_IMAGE)
-    found = {name: value for phase in launch.phases for name, value in phase.env.items()}
-    variables = {name: value for name, value in found.items() if not (name.startswith("LLMBX_") or is_secret(name))}
+    environment = {name: value for phase in launch.phases for name, value in phase.env.items()}
+    variables = {
+        name: value for name, value in environment.items() if not name.startswith("LLMBX_") and not is_secret(name)
+    }
     return {
         "launch.nodes": launch.nodes,
         "launch.ntasks_per_node": launch.ranks_per_node,

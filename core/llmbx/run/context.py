@@ -59,9 +59,9 @@ class RunContext:
 
     def wanted_image(self, spec: RunSpec) -> ImageRequest:
         """Return the framework's image request, with `--accept-image-change` and the runtime plugin's settings."""
-        asked = self.framework.prepare_image(spec)
+        bare = self.framework.prepare_image(spec)
         settings = runtime_settings(spec, self.runtime, self.plugins)
-        request: ImageRequest = asked.replace(accept_change=spec.accept_image_change, plugin_settings=settings)
+        request: ImageRequest = bare.replace(accept_change=spec.accept_image_change, plugin_settings=settings)
         return request
 
 
@@ -90,12 +90,12 @@ def _unverified(spec: RunSpec, framework: Framework) -> list[Finding]:
     return []
 
 
-def admit(spec: RunSpec, found: list[Finding], force: bool) -> RunSpec:
+def admit(spec: RunSpec, findings: list[Finding], force: bool) -> RunSpec:
     """Return the specification if its findings allow it to run.
 
     With `force`, errors are recorded in `spec.forced` instead. Raises `UsageError` with all errors otherwise.
     """
-    errors = [finding for finding in found if not finding.warning]
+    errors = [finding for finding in findings if not finding.warning]
     if not errors:
         return spec
     if force:

@@ -24,12 +24,12 @@ def expected(spec: RunSpec, plugins: Plugins, install: Install) -> Expected:
         return Expected(unknown_because=str(error))
 
 
-def memory_findings(spec: RunSpec, found: Expected, gpu_gb: float | None) -> list[Finding]:
+def memory_findings(spec: RunSpec, expected: Expected, gpu_gb: float | None) -> list[Finding]:
     """An error if even the lower end of the predicted memory is more than the GPU has, a warning if the value is.
 
     `gpu_gb` is the memory of the GPU type as it is sold, None if it is unknown.
     """
-    need = found.memory_gb
+    need = expected.memory_gb
     if (
         spec.gpu_type == CPU
         or gpu_gb is None
@@ -44,24 +44,24 @@ def memory_findings(spec: RunSpec, found: Expected, gpu_gb: float | None) -> lis
     return [Finding(rule="memory", problem=what, fix=fix, warning=not impossible)]
 
 
-def sentence(found: Expected, steps: int | None = None) -> str | None:
+def sentence(expected: Expected, steps: int | None = None) -> str | None:
     """The prediction in one line, with the time of `steps` steps; None if neither time nor memory is known."""
     parts = []
-    if found.step_time_s.value is not None:
-        parts.append(f"{interval(found.step_time_s)} s per step")
+    if expected.step_time_s.value is not None:
+        parts.append(f"{interval(expected.step_time_s)} s per step")
         if steps:
-            parts[0] += f", {duration(steps * found.step_time_s.value)} for {steps} steps"
-    if found.memory_gb.value is not None:
-        parts.append(f"{interval(found.memory_gb, 0)} GB per GPU")
+            parts[0] += f", {duration(steps * expected.step_time_s.value)} for {steps} steps"
+    if expected.memory_gb.value is not None:
+        parts.append(f"{interval(expected.memory_gb, 0)} GB per GPU")
     return "; ".join(parts) or None
 
 
-def announced(found: Expected, spec: RunSpec) -> str | None:
+def announced(expected: Expected, spec: RunSpec) -> str | None:
     """The line about the prediction before the start; None for minis and on a CPU, for which there is none."""
-    said = sentence(found, spec.steps)
-    if said is not None:
-        return f"expected: {said} (a prediction)"
-    return None if spec.mini or spec.gpu_type == CPU else f"expected: unknown ({found.unknown_because})"
+    text = sentence(expected, spec.steps)
+    if text is not None:
+        return f"expected: {text} (a prediction)"
+    return None if spec.mini or spec.gpu_type == CPU else f"expected: unknown ({expected.unknown_because})"
 
 
 def beside(result: Result) -> str:

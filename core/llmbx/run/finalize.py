@@ -27,9 +27,9 @@ def finalize(run: Run, plugins: Plugins) -> Result | None:
     Safe to call from several processes at once: the first write wins, and all return the same result. The result of
     another user's run is only returned: only its owner writes into its folder.
     """
-    known = own_result(run, rename=owns(run))
-    if known is not None:
-        return known
+    existing = own_result(run, rename=owns(run))
+    if existing is not None:
+        return existing
     status = job_status(run, plugins)
     if status.state in ("pending", "running"):
         return None
@@ -56,17 +56,17 @@ def job_status(run: Run, plugins: Plugins) -> JobStatus:
     if not owns(run):
         return JobStatus(state="pending", reason=f"has no recorded job; a command of {run.files.owner} looks for it")
     launcher = plugins.launcher(record.spec.launcher)
-    (found,) = recover([run], launcher)
-    if found.record.job is not None:
-        return launcher.status(found.record.job, run.path)
+    (recovered,) = recover([run], launcher)
+    if recovered.record.job is not None:
+        return launcher.status(recovered.record.job, run.path)
     return JobStatus(state="lost", reason="llmbx ended before the run was started")
 
 
 def conclude(run: Run, plugins: Plugins, status: JobStatus) -> Result:
     """Write the result of a run that never started, or whose end is known from `status` and not from the launcher."""
-    known = own_result(run)
-    if known is not None:
-        return known
+    existing = own_result(run)
+    if existing is not None:
+        return existing
     try:
         return write(assess(run, plugins, status))
     except PluginError:  # the log parser itself may have ended the run; `status` is known without it

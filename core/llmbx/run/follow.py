@@ -114,13 +114,13 @@ class Follower:
 
     def read(self) -> None:
         """Read new lines if the log exists. A new file in its place belongs to another attempt."""
-        known, before, self._read_at = self._newest, self._read_at, self.clock.now()
+        newest_before, before, self._read_at = self._newest, self._read_at, self.clock.now()
         arrivals.add_setting(self.clock_set, self._read_at, self.clock.set_by())
         if self.masked is not None:
             self.masked.advance()
         self._read()
         before = min(before, self._read_sources())
-        if self._was_read and self._newest is not None and self._newest != known:
+        if self._was_read and self._newest is not None and self._newest != newest_before:
             now = self.clock.now()
             arrivals.add(self.arrivals, self._newest, now, max(0.0, now - before))
         self._was_read = True
@@ -131,14 +131,14 @@ class Follower:
         if not self.parser.sources or (now - before < self.sources_s and not final):
             return now
         self._sources_at = now
-        found: list[Step | Event] = []
+        records: list[Step | Event] = []
         if self.masked is not None:
             self.masked.mask(self._sources.text_files())
-        if self._sources.advance(found.append, self.clock.now() if self._was_read else None):
+        if self._sources.advance(records.append, self.clock.now() if self._was_read else None):
             self.last_growth = time.monotonic()
         if final:
-            self._sources.close(found.append)
-        for record in found:
+            self._sources.close(records.append)
+        for record in records:
             if isinstance(record, Event) or self._newest is None or record.number > self._newest:
                 self._report(record)  # each rank has every step
         return before or now
@@ -151,9 +151,9 @@ class Follower:
     def _read(self) -> None:
         try:
             with self.log.open() as file:
-                found = os.fstat(file.fileno())
-                known, self.file = self.file, (found.st_dev, found.st_ino)
-                if known not in (None, self.file):
+                status = os.fstat(file.fileno())
+                earlier_file, self.file = self.file, (status.st_dev, status.st_ino)
+                if earlier_file not in (None, self.file):
                     self._begin()
                     self.sink.event(Event(kind=RESTARTED, text="the job was restarted"))
                 file.seek(self.offset)
@@ -184,9 +184,9 @@ class Follower:
             self._report(record)
 
     def _feed(self, lines: list[str]) -> None:
-        found: list[Step | Event] = []
-        self.parser.read(as_lines(lines, self._arrived, self.log.name), found.append)
-        for record in found:
+        records: list[Step | Event] = []
+        self.parser.read(as_lines(lines, self._arrived, self.log.name), records.append)
+        for record in records:
             self._report(record)
 
     @property

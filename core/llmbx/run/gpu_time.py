@@ -42,15 +42,19 @@ def gpu_time(run: Run, total_s: float | None) -> GpuTime:
     if spec.gpu_type == "cpu":
         return GpuTime(hours=None)
     spent = list(_attempts(run.path, spec, total_s, earlier_numbers(run.files)))
-    warnings = [f"the end of attempt {one.number} was not recorded: its GPU-hours count until its last output"
-                for one in spent if one.until_output]  # fmt: skip
-    unknown = [one.number for one in spent if one.seconds is None]
+    warnings = [
+        f"the end of attempt {attempt.number} was not recorded: its GPU-hours count until its last output"
+        for attempt in spent
+        if attempt.until_output
+    ]
+    unknown = [attempt.number for attempt in spent if attempt.seconds is None]
     if len(spent) > 1 and unknown:
         numbers = ", ".join(map(str, unknown))
         return GpuTime(hours=None, warnings=(f"GPU-hours are unknown: attempt {numbers} recorded no time",))
-    if unknown or not any(one.started for one in spent):
+    if unknown or not any(attempt.started for attempt in spent):
         return GpuTime(hours=None)
-    return GpuTime(hours=spec.gpus * sum(one.seconds or 0.0 for one in spent) / 3600, warnings=tuple(warnings))
+    seconds = sum(attempt.seconds or 0.0 for attempt in spent)
+    return GpuTime(hours=spec.gpus * seconds / 3600, warnings=tuple(warnings))
 
 
 def _attempts(run_dir: Path, spec: RunSpec, total_s: float | None, earlier: list[int]) -> Iterator[Spent]:
@@ -72,11 +76,11 @@ def _attempts(run_dir: Path, spec: RunSpec, total_s: float | None, earlier: list
         for index, (earlier_number, earlier_folder) in enumerate(requeued):
             begun = starts[index] if index < len(starts) else None
             yield _requeued(earlier_number, earlier_folder, begun)
-        found = total_s if last else _recorded(folder)
-        if found is None and not starts and not output.exists():
+        seconds = total_s if last else _recorded(folder)
+        if seconds is None and not starts and not output.exists():
             yield Spent(number=number, seconds=0.0, started=False)
         else:
-            yield _spent(number, folder, starts[-1] if len(starts) > len(requeued) else None, found)
+            yield _spent(number, folder, starts[-1] if len(starts) > len(requeued) else None, seconds)
         requeued = []
 
 

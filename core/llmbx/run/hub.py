@@ -57,5 +57,5 @@ def cache_variables(install: Path, environ: Mapping[str, str], offline: bool) ->
     """
     own = install / ".cache/huggingface"
     home = environ.get("HF_HOME") or (str(own) if offline else "")
-    found = {"HF_HOME": home} if home and Path(home).is_dir() else {}
-    return {**found, "HF_HUB_OFFLINE": "1"} if offline else found
+    variables = {"HF_HOME": home} if home and Path(home).is_dir() else {}
+    return {**variables, "HF_HUB_OFFLINE": "1"} if offline else variables

@@ -1,4 +1,4 @@
-"""Tell infrastructure failures, which are worth a retry, from application failures.
+"""Distinguish infrastructure failures, which are worth a retry, from application failures.
 
 Infrastructure failures are: a node that failed or did not pass the checks before the start, a preempted job, a
 container that did not start on its node, and what the first failure of the log says (`timeline`): a broken GPU or link
@@ -26,7 +26,7 @@ LOST = ("node_fail", "preempted")
 """Statuses with which the scheduler reports an infrastructure failure."""
 
 UNSPECIFIC = ("rank_exit", "stopped", "interrupted", "cancelled", "peer_lost")
-"""Kinds of failure of which the message of a container tool may say more."""
+"""Kinds of failure that a container tool's message may explain better."""
 
 TAIL = 256 * 1024
 """Bytes at the end of each log that are searched for container errors."""
@@ -48,9 +48,9 @@ def infrastructure_cause(status: JobStatus, result: Result, log: Log, refusals: 
         return result.cause  # of one node; another may run the job
     if status.verdict is not None or result.status != "failed" or status.state == "lost":
         return None
-    found = with_end(log, status).failure_of_failed
-    if found is not None and (found.infrastructure or found.kind not in UNSPECIFIC):
-        return found.cause[:200] if found.infrastructure else None
+    failure = with_end(log, status).failure_of_failed
+    if failure is not None and (failure.infrastructure or failure.kind not in UNSPECIFIC):
+        return failure.cause[:200] if failure.infrastructure else None
     refused = next(iter(refusals), None) if not log.steps else None
     return f"a container did not start: {refused[:200]}" if refused and not refused_by_all(refused) else None
 
@@ -59,7 +59,7 @@ def refusals(pattern: str, run_dir: Path) -> list[str]:
     """Return the log lines that match the regular expression, each from the match on; none for an empty pattern."""
     if not pattern:
         return []
-    matches = re.compile(pattern)
+    refusal = re.compile(pattern)
     lines = [line for file in RunFolder(path=run_dir).glob("*.out") for line in last_lines(file, TAIL)]
     texts = (split_label(line)[2] for line in lines)
-    return [text[found.start() :].strip() for text in texts if (found := matches.search(text))]
+    return [text[match.start() :].strip() for text in texts if (match := refusal.search(text))]

@@ -52,15 +52,15 @@ def render(spec: RunSpec, context: RunContext, image: Image, folder: Path) -> Re
 
 
 def captured_by(spec: RunSpec, launch: Launch, plugins: Plugins) -> tuple[str, ...]:
-    """Return the profilers that phases of a launch need, and that are none of the run's."""
+    """Return the profilers that phases of a launch need in addition to those of the run."""
     needed = [phase.capture.tool for phase in launch.phases if phase.capture]
     return tuple(tool for tool in dict.fromkeys(needed) if tool not in spec.profilers and tool in plugins.profilers())
 
 
 def with_cache(spec: RunSpec, context: RunContext, offline: bool = False) -> RunSpec:
     """Add the model hub's cache to the specification's environment, so that containers see it."""
-    found: RunSpec = spec.replace(env={**cache_variables(context.install.path, os.environ, offline), **spec.env})
-    return found
+    cached: RunSpec = spec.replace(env={**cache_variables(context.install.path, os.environ, offline), **spec.env})
+    return cached
 
 
 def write_files(folder: Path, rendered: Rendered) -> None:

@@ -24,20 +24,20 @@ class Outage:
         self._limit, self._say, self._now = limit, say, now
         self._since: float | None = None
         self._said_at = float("-inf")
-        self._known = JobStatus(state="pending", reason="unknown")
+        self._last = JobStatus(state="pending", reason="unknown")
 
     def ask(self, status: Callable[[], JobStatus]) -> JobStatus:
         """Return the status; the last known one during an outage. Raises `Unreachable` as `failed` does."""
         try:
-            self._known = status()
+            self._last = status()
         except InfraError as error:
             self.failed(error)
-            known = self._known
-            seen = f"last seen {known.reason or known.state}" if known.reason != "unknown" else "its state is unknown"
-            waiting: JobStatus = known.replace(reason=f"the scheduler does not answer; {seen}", verdict=None)
+            last = self._last
+            seen = f"last seen {last.reason or last.state}" if last.reason != "unknown" else "its state is unknown"
+            waiting: JobStatus = last.replace(reason=f"the scheduler does not answer; {seen}", verdict=None)
             return waiting
         self._since = None
-        return self._known
+        return self._last
 
     @property
     def lasts(self) -> bool:

@@ -27,15 +27,15 @@ def own_result(run: Run, *, rename: bool = True) -> Result | None:
     Raises `LlmbxError` for a damaged result: one that cannot be read, of a run whose steps llmbx has written.
     """
     try:
-        known = read_result(run.path)
+        result = read_result(run.path)
     except LlmbxError:
         if run.files.file(STEPS).exists():
             raise
-        known = None
-    if known is None and not run.files.file(RESULT).exists():
+        result = None
+    if result is None and not run.files.file(RESULT).exists():
         return None
-    if known is not None and known.run_id == run.record.run_id and _is_sealed(run):
-        return known
+    if result is not None and result.run_id == run.record.run_id and _is_sealed(run):
+        return result
     if rename:
         with suppress(OSError):  # another process was faster
             run.files.move(RESULT, LEFT)

@@ -215,11 +215,11 @@ class Runner(RunContext):
 
     def close(self, run: Run, status: JobStatus, report: Callable[[str], None]) -> Result | Run:
         """Write and return the result of an ended run; or start its next attempt, `report` it, and return the run."""
-        known = own_result(run)
+        existing = own_result(run)
         ended = assess(run, self.plugins, status)
-        cause = retry_cause(ended, self.plugins) if not known else None
+        cause = retry_cause(ended, self.plugins) if not existing else None
         if cause is None:
-            return known or write(ended)
+            return existing or write(ended)
         try:
             after = start_next_attempt(ended, self, cause)
         except BaseException as error:
@@ -250,7 +250,7 @@ class Runner(RunContext):
     def give_up(self, run: Run, status: JobStatus) -> JobStatus | None:
         """Cancel a pending job if it can never start or has waited for longer than allowed; return its final status.
 
-        None if the job goes on waiting or has started.
+        None if the job continues to wait or has started.
         """
         return give_up(run, self.launcher, status)
 
@@ -266,7 +266,7 @@ class Runner(RunContext):
         return recover(runs, self.launcher)
 
     def take_over(self, run: Run) -> Run | None:
-        """Make this process the owner of a run that nobody would retry; None if it may not."""
+        """Make this process the owner of a run whose owner is gone; None if it may not retry it."""
         return take_over(run) if may_take_over(run, self.launcher) else None
 
 

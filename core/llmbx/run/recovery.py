@@ -21,11 +21,11 @@ def recover(runs: Sequence[Run], launcher: Launcher) -> list[Run]:
     """
     now = [read_run(run.path) for run in runs]
     open_ = [run for run in now if run.record.job is None and not run.files.file(GIVEN_UP).exists()]
-    found = launcher.find({run.path: run.record.spec for run in open_}) if open_ else {}
+    jobs = launcher.find({run.path: run.record.spec for run in open_}) if open_ else {}
     recovered = {}
     for run in open_:
-        if run.path in found and found[run.path].job_id not in _earlier(run):
-            record = run.record.replace(job=found[run.path])
+        if run.path in jobs and jobs[run.path].job_id not in _earlier(run):
+            record = run.record.replace(job=jobs[run.path])
             write_record(run.path, record)
             recovered[run.folder] = run.replace(record=record)
     _abandon([run for run in open_ if run.folder not in recovered], launcher)

@@ -84,31 +84,31 @@ def _of_attempt_before(run: Run, status: JobStatus, result: Result) -> Result:
 
 def _who(verdict: Verdict, status: JobStatus, nodes: Sequence[Node]) -> dict[str, object]:
     """The members of a result that say which rank failed first, and on which node, as the scheduler names it."""
-    found = verdict.failure
+    failure = verdict.failure
     if verdict.cause is None:
         return {}
-    if found is None:
+    if failure is None:
         ranks = () if status.rank is None else (status.rank,)
         node = status.node or (None if status.rank is None else node_of_rank(nodes, status.rank))
         return {"cause_rank": status.rank, "cause_ranks": ranks, "cause_node": node}
-    if found.cause[:200] not in verdict.cause:
+    if failure.cause[:200] not in verdict.cause:
         return {}
-    rank = found.rank if found.rank is not None or found.ranks else status.rank
+    rank = failure.rank if failure.rank is not None or failure.ranks else status.rank
     return {
         "cause_rank": rank,
-        "cause_ranks": found.ranks or (() if rank is None else (rank,)),
-        "cause_node": _node(found, rank, status, nodes),
-        "doubt": found.doubt,
+        "cause_ranks": failure.ranks or (() if rank is None else (rank,)),
+        "cause_node": _node(failure, rank, status, nodes),
+        "doubt": failure.doubt,
     }
 
 
-def _node(found: Failure, rank: int | None, status: JobStatus, nodes: Sequence[Node]) -> str | None:
+def _node(failure: Failure, rank: int | None, status: JobStatus, nodes: Sequence[Node]) -> str | None:
     """The node of a failure: the one that its lines name, else that of its rank."""
-    if found.node is not None and (named := node_named(nodes, found.node)):
+    if failure.node is not None and (named := node_named(nodes, failure.node)):
         return named
     if rank is not None and (own := node_of_rank(nodes, rank)):
         return own
-    return found.node or (status.node if rank is not None and rank == status.rank else None)
+    return failure.node or (status.node if rank is not None and rank == status.rank else None)
 
 
 def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:

@@ -48,8 +48,8 @@ def failed_node(ended: Ended) -> str | None:
     A rank that another one took down may end first, on another node.
     """
     own = ended.result.cause_node
-    known = {node.host for node in read_nodes(ended.run.path)}
-    return own if own in known else ended.status.node
+    hosts = {node.host for node in read_nodes(ended.run.path)}
+    return own if own in hosts else ended.status.node
 
 
 def _start(run: Run, context: RunContext, launcher: Launcher) -> Run:

@@ -50,16 +50,17 @@ def judge(
     A run is completed if the process succeeded, the last expected step was seen, and every loss is finite. A run with
     complete data whose teardown failed is `data_valid`, with its exit code and cause.
     """
-    found = _of_task(failure(events, later, bool(steps), failed=True), job)
+    first_failure = _of_task(failure(events, later, bool(steps), failed=True), job)
     diverged = Training(steps).fault
     whole = reached_end(spec, steps, first) and diverged is None
-    status = _status(job, found)
+    status = _status(job, first_failure)
     if diverged is not None:
         return Verdict(status=status, data_valid=False, cause=diverged)
     if job.verdict is not None:
         if job.verdict in STOPPED and job.reason:
             return Verdict(status=status, data_valid=whole, cause=job.reason)
-        return Verdict(status=status, data_valid=whole, cause=_line(found, job) or job.reason or None, failure=found)
+        cause = _line(first_failure, job) or job.reason or None
+        return Verdict(status=status, data_valid=whole, cause=cause, failure=first_failure)
     if job.phase == PREFLIGHT:
         return Verdict(status="failed", data_valid=False, cause=job.reason or "a node failed its check")
     if job.state == "lost":
@@ -70,11 +71,11 @@ def judge(
         return Verdict(status="completed", data_valid=True)
     if job.exit_code == 0:
         return Verdict(status="failed", data_valid=False, cause=_short(spec, steps))
-    if found is not None and found.cause == exited(job):
+    if first_failure is not None and first_failure.cause == exited(job):
         quote = _quote(spec, last_line, None if steps else refusal)
         return Verdict(status=status, data_valid=whole, cause=_after(whole, _exit(job, quote)))
-    cause = _line(found, job) or _exit(job, _quote(spec, last_line, None if steps else refusal))
-    return Verdict(status=status, data_valid=whole, cause=_after(whole, cause), failure=found)
+    cause = _line(first_failure, job) or _exit(job, _quote(spec, last_line, None if steps else refusal))
+    return Verdict(status=status, data_valid=whole, cause=_after(whole, cause), failure=first_failure)
 
 
 def _after(whole: bool, cause: str) -> str:
@@ -98,28 +99,28 @@ def reached_end(spec: RunSpec, steps: Sequence[Step], first: int | None = None) 
     return last.number >= (spec.steps - 1 if last.total is None else max(last.total, spec.steps - 1))
 
 
-def _of_task(found: Failure | None, job: JobStatus) -> Failure | None:
-    """The failure with the rank that the launcher names, if the daemon of its node tells of it, under the first one."""
-    if found is None or job.rank is None or found.node != job.node or not of_daemon(found.cause):
-        return found
-    known: Failure = found.replace(rank=job.rank, ranks=(job.rank,))
-    return known
+def _of_task(failure: Failure | None, job: JobStatus) -> Failure | None:
+    """The failure with the rank that the launcher names, if the daemon of its node reports the failure."""
+    if failure is None or job.rank is None or failure.node != job.node or not of_daemon(failure.cause):
+        return failure
+    named: Failure = failure.replace(rank=job.rank, ranks=(job.rank,))
+    return named
 
 
-def _status(job: JobStatus, found: Failure | None) -> Status:
+def _status(job: JobStatus, failure: Failure | None) -> Status:
     if job.verdict in ("timeout", "node_fail", "preempted", "out_of_memory", "cancelled"):
         return job.verdict  # type: ignore[return-value]
-    return "out_of_memory" if found is not None and found.kind == "out_of_memory" else "failed"
+    return "out_of_memory" if failure is not None and failure.kind == "out_of_memory" else "failed"
 
 
-def _line(found: Failure | None, job: JobStatus) -> str | None:
+def _line(failure: Failure | None, job: JobStatus) -> str | None:
     """The cause with who failed, as far as is known; None without a failure in the log."""
-    if found is None:
+    if failure is None:
         return None
-    if found.kind == "killed" and job.verdict == "out_of_memory" and job.reason:
+    if failure.kind == "killed" and job.verdict == "out_of_memory" and job.reason:
         return f"rank {job.rank}: {job.reason}" if job.rank is not None else job.reason  # the log has no cause
-    text = found.cause if len(found.cause) <= 300 else found.cause[:297] + "…"
-    who = found.who or (f"rank {job.rank}" if job.rank is not None and not found.ranks else None)
+    text = failure.cause if len(failure.cause) <= 300 else failure.cause[:297] + "…"
+    who = failure.who or (f"rank {job.rank}" if job.rank is not None and not failure.ranks else None)
     return f"{who}: {text}" if who else text
 
 
@@ -158,8 +159,8 @@ def with_end(log: Log, job: JobStatus) -> Log:
         facts={"exit_code": job.exit_code, FIRST: 1},
     )  # fmt: skip
     later = [*log.later, 0] if len(log.later) == len(log.events) else log.later
-    known: Log = log.replace(events=[*log.events, end], later=later)
-    return known
+    ended: Log = log.replace(events=[*log.events, end], later=later)
+    return ended
 
 
 def _short(spec: RunSpec, steps: Sequence[Step]) -> str:
