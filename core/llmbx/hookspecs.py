@@ -139,8 +139,8 @@ def register_checks() -> Sequence[Check]:
     Example::
 
         def saturated(evidence):
-            found = [step.number for step in evidence.steps if step.loss == 65504]
-            return f"the loss of step {found[0]} is the largest number of fp16" if found else None
+            capped = [step.number for step in evidence.steps if step.loss == 65504]
+            return f"the loss of step {capped[0]} is the largest number of fp16" if capped else None
 
         @hookimpl
         def register_checks():
@@ -327,8 +327,8 @@ def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
 
         @hookimpl
         def report_sections(spec, run_dir):
-            found = json.loads(RunFolder(path=run_dir).read("trace.json"))
-            waiting = Fact(name="waiting", value=found["wait_s"], unit="s", formula="sum over ranks")
+            trace = json.loads(RunFolder(path=run_dir).read("trace.json"))
+            waiting = Fact(name="waiting", value=trace["wait_s"], unit="s", formula="sum over ranks")
             return [Section(name="trace", title="Trace", facts=(waiting,))]
     """
 

@@ -49,9 +49,9 @@ def compared_fields(final: Mapping[str, Any], expected: ExpectedConfiguration) -
     return sum(not key.startswith(expected.other) for key in final.keys() | expected.upstream.keys())
 
 
-def not_permitted(found: list[FieldDifference]) -> list[FieldDifference]:
+def not_permitted(differences: list[FieldDifference]) -> list[FieldDifference]:
     """Return the differences without a reason."""
-    return [difference for difference in found if difference.reason is None]
+    return [difference for difference in differences if difference.reason is None]
 
 
 def _reason(key: str, there: bool, expected: ExpectedConfiguration) -> str | None:
@@ -62,12 +62,12 @@ def _side(values: Mapping[str, Any], key: str) -> tuple[Any, ...]:
     return (values[key],) if key in values else ()
 
 
-def _equal(one: Any, two: Any) -> bool:
+def _equal(left: Any, right: Any) -> bool:
     """Whether two JSON values are equal; in Python, `True == 1`."""
-    if isinstance(one, bool) or isinstance(two, bool):
-        return one is two
-    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
-        return len(one) == len(two) and all(map(_equal, one, two))
-    if isinstance(one, dict) and isinstance(two, dict):
-        return one.keys() == two.keys() and all(_equal(value, two[key]) for key, value in one.items())
-    return bool(one == two)
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_equal, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_equal(value, right[key]) for key, value in left.items())
+    return bool(left == right)

@@ -101,7 +101,7 @@ def _known_settings(workload: Workload, keys: Iterable[str], place: str) -> None
         _known(key, workload.settings, "setting", place)
 
 
-def _known(name: str, known: Iterable[str], what: str, place: str) -> None:
-    names = list(known)
+def _known(name: str, allowed: Iterable[str], what: str, place: str) -> None:
+    names = list(allowed)
     if name not in names:
         raise UsageError(f"{place}: no {what} named '{name}'{did_you_mean(name, names)}")

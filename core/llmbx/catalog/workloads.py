@@ -276,9 +276,9 @@ def no_configuration(workload: Workload, size: str, what: str, gpu_type: str) ->
     return f"{what} has no configuration for {gpu_type}" + (f" ({why})" if why else "")
 
 
-def _lacks(rule: str, problem: str, requested: str, known: list[str]) -> Finding:
-    hint = did_you_mean(requested, known)
-    fix = f"use --{rule.replace('_', '-')} {either(known)}" + (hint if hint.startswith(" (did") else "")
+def _lacks(rule: str, problem: str, requested: str, available: list[str]) -> Finding:
+    hint = did_you_mean(requested, available)
+    fix = f"use --{rule.replace('_', '-')} {either(available)}" + (hint if hint.startswith(" (did") else "")
     return Finding(rule=rule, problem=problem, fix=fix)
 
 

@@ -100,8 +100,8 @@ class Evidence(Value, frozen=True):
         def skipped(evidence):
             if evidence.spec is None or not evidence.printed("grad_norm"):
                 return NotPossible(reason="the log does not print the norm of the gradients")
-            found = [step.number for step in evidence.steps if step.grad_norm == 0]
-            return f"step {found[0]} has no gradient" if found else None
+            zeros = [step.number for step in evidence.steps if step.grad_norm == 0]
+            return f"step {zeros[0]} has no gradient" if zeros else None
     """
 
     steps: tuple[Step, ...]

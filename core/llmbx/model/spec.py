@@ -228,8 +228,8 @@ class RunSpec(Handling, frozen=True, kw_only=True):
         Among equals, rows of the recipe's tables are preferred to its worked examples, which sources round and copy
         from older releases, and both to figures that were published elsewhere.
         """
-        wanted = (self.size, self.dtype, self.gpu_type, self.gpus)
-        rows = [row for row in workload.references if (row.size, row.dtype, row.gpu_type, row.gpus) == wanted]
+        configuration = (self.size, self.dtype, self.gpu_type, self.gpus)
+        rows = [row for row in workload.references if (row.size, row.dtype, row.gpu_type, row.gpus) == configuration]
         return min(
             rows,
             key=lambda row: (row.step_time_s is None, len(self.row_differences(row)), KINDS.index(row.kind)),
@@ -280,6 +280,6 @@ class RunSpec(Handling, frozen=True, kw_only=True):
             (name, getattr(self.model, name), getattr(other.model, name)) for name in ModelShape.__struct_fields__
         ]
         return [
-            *(f"the {label} differs ({one} and {two})" for label, one, two in pairs if one != two),
-            *(f"the models differ in {name} ({one} and {two})" for name, one, two in shapes if one != two),
+            *(f"the {label} differs ({own} and {others})" for label, own, others in pairs if own != others),
+            *(f"the models differ in {name} ({own} and {others})" for name, own, others in shapes if own != others),
         ]

@@ -358,8 +358,8 @@ class Reference(Value, frozen=True):
     disputed: str | None = None
     """Why the row is disputed; None: it is not."""
     layout: dict[str, int] = {}
-    """Degrees of parallelism and micro-batch size (tp, pp, cp, ep, vp, mbs) of the published run, as far as the recipe
-    has others now.
+    """Degrees of parallelism and micro-batch size (tp, pp, cp, ep, vp, mbs) of the published run, where the recipe has
+    changed since.
     """
 
 

@@ -8,11 +8,11 @@ _WORDS = {"array": "a list or tuple", "object": "a record", "null": "None", "byt
 """The validator's names of types, and how messages call them."""
 
 
-def describe_type(given: object) -> str:
+def describe_type(value: object) -> str:
     """Describe an object by its type: "an int", "None", "the class ToyParser"."""
-    if given is None:
+    if value is None:
         return "None"
-    return f"the class {given.__name__}" if isinstance(given, type) else with_article(type(given).__name__)
+    return f"the class {value.__name__}" if isinstance(value, type) else with_article(type(value).__name__)
 
 
 def with_article(noun: str) -> str:

@@ -43,9 +43,9 @@ def _implementation(hook: str, package: str, place: str) -> Hook:
         function = getattr(importlib.import_module(f"{package}.{module}"), name)
         if hook == "register_settings":
             return function
-        given = {**dict(zip(_parameters(specification), arguments, strict=False)), **named}
+        values = {**dict(zip(_parameters(specification), arguments, strict=False)), **named}
         accepted = _parameters(function)
-        return function(**{name: value for name, value in given.items() if name in accepted})
+        return function(**{name: value for name, value in values.items() if name in accepted})
 
     marked: Hook = hookimpl(implementation)
     return marked

@@ -237,10 +237,10 @@ class Plugins:
                 self.disable(plugin, str(error))
         return all_
 
-    def _with_settings(self, plugin: str, found: Sequence[Workload]) -> list[Workload]:
+    def _with_settings(self, plugin: str, workloads: Sequence[Workload]) -> list[Workload]:
         """The workloads of a framework, with the fields of its settings class. Raises `LlmbxError` for a clash."""
         kind = self._settings_class(plugin)
-        named = [workload.replace(plugin=plugin) for workload in found]
+        named = [workload.replace(plugin=plugin) for workload in workloads]
         if kind is None:
             return named
         return [with_declared(workload, kind, f"plugin '{plugin}': workload '{workload.name}'") for workload in named]
@@ -446,10 +446,10 @@ class Plugins:
                 sections.append(Section(name=name, title=name, warnings=(str(error),)))
         return sections
 
-    def _choose(self, what: str, name: str, known: dict[str, T]) -> T:
-        if name not in known:
-            raise UsageError(f"no {what} named '{name}'{did_you_mean(name, known)}")
-        return known[name]
+    def _choose(self, what: str, name: str, tools: dict[str, T]) -> T:
+        if name not in tools:
+            raise UsageError(f"no {what} named '{name}'{did_you_mean(name, tools)}")
+        return tools[name]
 
     def disable(self, name: str, error: str) -> None:
         """Leave a plugin out from here on, and print the reason."""

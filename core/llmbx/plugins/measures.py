@@ -23,38 +23,38 @@ MOST = 32
 """Maximum number of measures, and of sources, of a format; and of names that faults are kept for."""
 
 
-def read_declared(found: object, attribute: str, kind: type[D], owner: str) -> tuple[D, ...]:
+def read_declared(declared: object, attribute: str, kind: type[D], owner: str) -> tuple[D, ...]:
     """What a parser declares in its `attribute`, `measures` or `sources`. Raises `PluginError` if it is invalid."""
     place = f"{owner}: {attribute} of its log parser"
-    if not isinstance(found, tuple | list) or len(found) > MOST:
+    if not isinstance(declared, tuple | list) or len(declared) > MOST:
         raise PluginError(f"{place}: expected a tuple of at most {MOST} {kind.__name__} records")
-    for item in found:
+    for item in declared:
         if not isinstance(item, kind):
             raise PluginError(f"{place} contains {describe_type(item)}, expected {kind.__name__} records")
         try:
             convert(asdict(item), kind)
         except msgspec.ValidationError as error:
             raise PluginError(f"{place}: {describe_error(error)}") from None
-    problem = _measures(found) if kind is Measure else _sources(found)
+    problem = _measures(declared) if kind is Measure else _sources(declared)
     if problem is not None:
         raise PluginError(f"{place}: {problem}")
-    return tuple(found)
+    return tuple(declared)
 
 
-def _measures(found: Sequence[Measure]) -> str | None:
-    counts = collections.Counter(measure.name for measure in found)
+def _measures(declared: Sequence[Measure]) -> str | None:
+    counts = collections.Counter(measure.name for measure in declared)
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         return f"'{twice}' is declared twice"
-    wrong = next((m for m in found if m.kind == "time" and m.unit != "s"), None)
+    wrong = next((m for m in declared if m.kind == "time" and m.unit != "s"), None)
     return f"'{wrong.name}' is a time in {wrong.unit}, expected the unit s" if wrong is not None else None
 
 
-def _sources(found: Sequence[Source]) -> str | None:
-    outside = next((s.glob for s in found if s.glob.startswith("/") or ".." in s.glob.split("/")), None)
+def _sources(declared: Sequence[Source]) -> str | None:
+    outside = next((s.glob for s in declared if s.glob.startswith("/") or ".." in s.glob.split("/")), None)
     if outside is not None:
         return f"'{outside}' leads out of the run's folder"
-    joined = next((s.glob for s in found if any("**" in part and part != "**" for part in s.glob.split("/"))), None)
+    joined = next((s.glob for s in declared if any("**" in part and part != "**" for part in s.glob.split("/"))), None)
     return f"'{joined}': ** must be a whole part of the path" if joined is not None else None
 
 

@@ -104,52 +104,52 @@ def _returns(annotation: Any) -> Returns | None:
     return Returns(False, annotation if origin in (None, type) else origin, optional)
 
 
-def _validate_value(what: str, kind: Any, given: Any, got: str = "", expected: str = "") -> Any:
+def _validate_value(what: str, kind: Any, value: Any, got: str = "", expected: str = "") -> Any:
     """Validate one value. Raises `PluginError` if it is not a valid `kind`.
 
     `got` and `expected` describe the actual and the expected value in an error about its type.
     """
     if typing.get_origin(kind) is type:
-        return _validate_class(what, typing.get_args(kind)[0], given)
-    got, expected = got or describe_type(given), expected or with_article(kind.__name__)
+        return _validate_class(what, typing.get_args(kind)[0], value)
+    got, expected = got or describe_type(value), expected or with_article(kind.__name__)
     if kind in INTERFACES:
-        if missing := _missing_members(kind, given):
+        if missing := _missing_members(kind, value):
             raise PluginError(f"{what} returned {got}, expected {expected}: {missing}")
-        return given
-    if not isinstance(given, kind):
+        return value
+    if not isinstance(value, kind):
         raise PluginError(f"{what} returned {got}, expected {expected}")
-    return _validate_record(what, kind, given) if issubclass(kind, Value) else given
+    return _validate_record(what, kind, value) if issubclass(kind, Value) else value
 
 
-def _validate_class(what: str, base: type, given: Any) -> Any:
+def _validate_class(what: str, base: type, value: Any) -> Any:
     """Validate a class. Raises `PluginError` if it is not a subclass of `base` with fields of supported types."""
-    if not (isinstance(given, type) and issubclass(given, base)):
-        raise PluginError(f"{what} returned {describe_type(given)}, expected a subclass of {base.__name__}")
-    if issubclass(given, Settings):
+    if not (isinstance(value, type) and issubclass(value, base)):
+        raise PluginError(f"{what} returned {describe_type(value)}, expected a subclass of {base.__name__}")
+    if issubclass(value, Settings):
         try:
-            fields(given)
-            given()
+            fields(value)
+            value()
         except TypeError as error:
             raise PluginError(f"{what} returned an invalid class: {error}") from None
-    return given
+    return value
 
 
-def _missing_members(kind: type, given: Any) -> str:
+def _missing_members(kind: type, value: Any) -> str:
     """Describe why an object cannot be used as one of `kind`, an interface; empty if it can."""
-    if isinstance(given, type):
+    if isinstance(value, type):
         return "this is the class, expected an instance"
-    if not isinstance(given, kind):
+    if not isinstance(value, kind):
         return f"its class must inherit from llmbx.api.{kind.__name__}"
-    missing = [n for n in kind.__annotations__ if not hasattr(given, n)]
+    missing = [n for n in kind.__annotations__ if not hasattr(value, n)]
     if missing:
         return f"it has no {', '.join(missing)}"
-    return "" if isinstance(getattr(given, "name", ""), str) else "its name is not a string"
+    return "" if isinstance(getattr(value, "name", ""), str) else "its name is not a string"
 
 
-def _validate_record(what: str, kind: type[Value], given: Value) -> Value:
+def _validate_record(what: str, kind: type[Value], value: Value) -> Value:
     """Validate the types of all members of a record: records are not checked when they are made in Python."""
     try:
-        plain = msgspec.to_builtins(given, builtin_types=(bytes,), str_keys=False, enc_hook=_plain)
+        plain = msgspec.to_builtins(value, builtin_types=(bytes,), str_keys=False, enc_hook=_plain)
         record: Value = convert(plain, kind, builtin_types=(bytes,))
     except (TypeError, ValueError, RecursionError) as error:
         raise PluginError(f"{what} returned an invalid {kind.__name__}: {describe_error(error)}") from None
@@ -162,9 +162,9 @@ def _validate_record(what: str, kind: type[Value], given: Value) -> Value:
     return record
 
 
-def _plain(given: object) -> object:
+def _plain(value: object) -> object:
     """Convert numbers and strings of other libraries to Python's own types."""
     for kind in (int, float, str):
-        if isinstance(given, kind):
-            return kind(given)
-    raise TypeError(f"it contains {describe_type(given)}, expected plain values")
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"it contains {describe_type(value)}, expected plain values")
