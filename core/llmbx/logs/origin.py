@@ -125,12 +125,12 @@ def unwrapped(line: str) -> list[str]:
     if not _JSON.match(line):
         return [line]
     try:
-        found = json.loads(line)
+        fields = json.loads(line)
     except ValueError:
         return [line]
-    text = next((found[name] for name in _TEXTS if isinstance(found.get(name), str)), line)
-    time = next((found[name] for name in ("time", "timestamp", "ts") if isinstance(found.get(name), str)), "")
-    rank = f"[rank{found['rank']}]: " if isinstance(found.get("rank"), int) else ""
+    text = next((fields[name] for name in _TEXTS if isinstance(fields.get(name), str)), line)
+    time = next((fields[name] for name in ("time", "timestamp", "ts") if isinstance(fields.get(name), str)), "")
+    rank = f"[rank{fields['rank']}]: " if isinstance(fields.get("rank"), int) else ""
     return [f"{time} {rank}{each}".lstrip() if time else rank + each for each in text.strip("\n").split("\n")]
 
 
@@ -141,14 +141,14 @@ def without_times(text: str) -> str:
 
 def printed_time(text: str) -> str | None:
     """The first time that a text states with its day."""
-    found = _STAMP.search(text)
-    if found is None:
+    stamp = _STAMP.search(text)
+    if stamp is None:
         return None
-    if found["date"]:
-        return f"{found['date']}T{found['clock'].replace(',', '.')}"
-    if found["name"]:
-        return _named(found["name"], found["day3"], found["time3"])
-    month, day, clock = (found[name] or found[f"{name}2"] for name in ("month", "day", "time"))
+    if stamp["date"]:
+        return f"{stamp['date']}T{stamp['clock'].replace(',', '.')}"
+    if stamp["name"]:
+        return _named(stamp["name"], stamp["day3"], stamp["time3"])
+    month, day, clock = (stamp[name] or stamp[f"{name}2"] for name in ("month", "day", "time"))
     return f"{int(month):02}-{day}T{clock}"
 
 
@@ -183,5 +183,5 @@ def _named(month: str, day: str, clock: str) -> str | None:
 
 def _whole_label(label: str) -> str | None:
     """The host of a label of pdsh and the like, which is a name and a colon."""
-    found = re.fullmatch(rf"\s*({_HOST}): ?", label)
-    return short_host(found[1]) if found else None
+    match = re.fullmatch(rf"\s*({_HOST}): ?", label)
+    return short_host(match[1]) if match else None

@@ -59,26 +59,26 @@ class OverRanks:
             return step
         self.expect(rank)
         bit = self._bits.get(rank, self._expected)  # of one rank too many: none of its steps has a value
-        known = self._values.setdefault((step.attempt, step.number), {})
+        so_far = self._values.setdefault((step.attempt, step.number), {})
         for name, value in own.items():
-            known.setdefault(name, _Sofar()).add(bit, value)
-        rest = {name: value for name, value in step.measures.items() if name not in own}
-        without: Step = step.replace(measures=rest)
+            so_far.setdefault(name, _Sofar()).add(bit, value)
+        left = {name: value for name, value in step.measures.items() if name not in own}
+        without: Step = step.replace(measures=left)
         return without
 
     def steps(self) -> Iterator[Step]:
         """The steps for which every rank has delivered a value, in order, with nothing but these values."""
-        for (attempt, number), known in sorted(self._values.items()):
-            whole = {n: v.value(self._how[n]) for n, v in known.items() if v.ranks == self._expected and not v.twice}
+        for (attempt, number), values in sorted(self._values.items()):
+            whole = {n: v.value(self._how[n]) for n, v in values.items() if v.ranks == self._expected and not v.twice}
             if whole:
                 yield Step(number=number, attempt=attempt, measures=whole)
 
     def problems(self) -> Iterator[str]:
         """One line for each measure with steps that have no value, although a rank delivered one."""
         for name in self._how:
-            found = [known[name] for known in self._values.values() if name in known]
-            without = sum(known.ranks != self._expected for known in found)
-            twice = sum(known.twice for known in found)
+            so_far = [values[name] for values in self._values.values() if name in values]
+            without = sum(value.ranks != self._expected for value in so_far)
+            twice = sum(value.twice for value in so_far)
             if without:
                 yield f"measure {name}: {_steps(without)} without the value of a rank, and therefore without a value"
             if twice:

@@ -1,4 +1,4 @@
-"""Reads a log of no known format: of it only failures are known, and whether the program went on after them."""
+"""Read a log of an unknown format: its failures, and whether the program continued after them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class PlainParser(LogParser):
 
     def feed(self, line: Line) -> Iterable[Record]:
         """The failures of one line, or the progress that it shows after one."""
-        found = self._signatures.feed(line)
-        if found:
+        failures = self._signatures.feed(line)
+        if failures:
             self._missing, self._highest = WENT_ON, None
         elif self._missing and (printed := _PROGRESS.search(line)):
             return self._progress(float(printed[1] or printed[2]), line)
-        return found
+        return failures
 
     def _progress(self, number: float, line: Line) -> list[Record]:
         """Nothing for the first one: another rank may print it late, or the same one again."""

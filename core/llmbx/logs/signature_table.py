@@ -16,7 +16,7 @@ from typing import Literal
 from .literals import Filter
 
 Role = Literal["cause", "precursor", "contact", "watchdog", "end", "scheduler", "stopped", "detail"]
-"""What a line is in the story of a failure.
+"""The role of a line in a failure.
 
 - `cause`: a failure with a reason of its own.
 - `precursor`: a fault of the hardware that the run may survive; if the run then fails without a cause, it is the cause.

@@ -57,7 +57,7 @@ _EXIT = re.compile(r"exit ?code\s*:? (-?\d+)")
 _LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: .*)?$")
 _EXCEPTION = re.compile(r"^(?P<type>(?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|Exit|Interrupt)): ")
 _WHAT = re.compile(r"^\s*what\(\): +(.+)")
-"""What C++ prints of an exception that nobody caught, after `terminate called`."""
+"""What C++ prints of an uncaught exception, after `terminate called`."""
 
 _HARMLESS = ("Exception ignored in", "--- Logging error ---")
 _IN_BETWEEN = ("During handling of the above", "The above exception was")
@@ -117,10 +117,10 @@ class Signatures:
         self._waited = self._waited + 1 if self._waits else 0
         if self._waited > _MAX_WAIT:
             self._give_up()
-        found = self._look(line)
+        events = self._look(line)
         self._waits = bool(self._open or self._detail) or self._summary is not None or self._quoting is not None
         self._previous = line
-        return found
+        return events
 
     def _give_up(self) -> None:
         self._open.clear()
@@ -142,7 +142,7 @@ class Signatures:
     def first_failure(
         events: Sequence[Event], later_steps: Sequence[int] = (), stepped: bool = False
     ) -> Failure | None:
-        """The first failure that the events of a log, in its order, tell of; None if the run survived all.
+        """The first failure among the events of a log, in its order; None if the run survived all.
 
         `later_steps` is the number of training steps after each event (none: unknown), `stepped` whether a step was
         made at all: before the first one, a network that cannot be connected is worth a retry elsewhere.
@@ -272,8 +272,8 @@ class Signatures:
         reason = fields.get("traceback", "")
         text = f"exitcode: {fields.get('exitcode', 'unknown')}" + (f", {reason}" if reason.startswith("Signal") else "")
         node = fields.get("host", "").partition(".")[0] or None
-        found = Origin("", text, whole(rank[0]), node)
-        return self._event(match(text) or _EXITED, found, root=1)
+        origin = Origin("", text, whole(rank[0]), node)
+        return self._event(match(text) or _EXITED, origin, root=1)
 
     def _quote(self, here: Origin) -> list[Event]:
         """Events of a tool that quotes another log: the reason is the first line above the level of information."""

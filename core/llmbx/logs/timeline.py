@@ -57,7 +57,7 @@ CONNECTING = ("network_error", "nccl_error", "port_in_use")
 """Kinds of failure that the network may cause before the first step; later, the death of a rank looks the same."""
 
 PROGRESS = "progress"
-"""Kind of the event of a line that shows that a program of no known format went on."""
+"""Kind of the event of a line that shows that a program of an unknown format continued."""
 
 SURVIVED = "training steps follow it in the log"
 """The doubt about a failure that the training survived, if the lines are in the order in which they were printed."""
@@ -66,23 +66,23 @@ SURVIVED = "training steps follow it in the log"
 def failure(
     events: Sequence[Event], later_steps: Sequence[int] = (), stepped: bool = False, failed: bool = False
 ) -> Failure | None:
-    """The failure that the events of one attempt tell of, in the order of the log; None if they tell of none.
+    """The first failure among the events of one attempt, in the order of the log; None if there is none.
 
     `later_steps` is the number of training steps after each event (none: unknown), `stepped` whether the attempt made a
     step: before its first step, a network that cannot be connected is worth a retry elsewhere, later it may be an echo.
-    If it is known that the run `failed`, and nothing else tells why, a failure that steps follow is better than none:
+    If it is known that the run `failed`, and nothing else explains it, a failure that steps follow is better than none:
     what a program prints may be buffered, and its errors are not.
     """
-    found = _failure(events, later_steps, stepped)
-    if found is None and failed and (found := _failure(events, (), stepped, failed=True)):
-        return found.replace(doubt=found.doubt or SURVIVED)
-    return found
+    first_failure = _failure(events, later_steps, stepped)
+    if first_failure is None and failed and (first_failure := _failure(events, (), stepped, failed=True)):
+        return first_failure.replace(doubt=first_failure.doubt or SURVIVED)
+    return first_failure
 
 
 def _failure(
     events: Sequence[Event], later_steps: Sequence[int], stepped: bool, failed: bool = False
 ) -> Failure | None:
-    known = _places(events)
+    nodes = _places(events)
     survived = {place for place, count in enumerate(later_steps) if count >= WENT_ON}
     survived |= set() if failed else _went_on(events)
     lasting = [event for place, event in enumerate(events) if place not in survived or _is_lasting(event)]
@@ -105,7 +105,7 @@ def _failure(
         best.node
         or first.node
         or next((event.node for event in same if event.node), None)
-        or known.get(rank if rank is not None else -1)
+        or nodes.get(rank if rank is not None else -1)
         or _only_node(ordered, rank, best)
     )
     return Failure(
@@ -134,7 +134,7 @@ def _is_lasting(event: Event) -> bool:
 
 
 def role(event: Event) -> Role:
-    """What the event is in the story of a failure; of a kind that no signature has, a cause if it is fatal."""
+    """The role of an event in a failure; a fatal event without a signature is a cause."""
     if "wraps" in event.facts:
         return "detail"
     if "thread" in event.facts:
@@ -220,7 +220,7 @@ def _ended_by_others(event: Event) -> bool:
 
 
 def _crashed(event: Event) -> bool:
-    """Whether the rank that ended first did so by a signal that nobody sends to end a rank in order."""
+    """Whether the rank that ended first did so by a signal that is never sent to end a rank in order."""
     return FIRST in event.facts and event.facts.get("exit_code") in CRASHES
 
 
@@ -233,10 +233,10 @@ def _silent(ended: Event, ordered: Sequence[Event]) -> bool:
 
 def _by_time(events: Sequence[Event]) -> list[Event]:
     """The events in the order of their times; one without a time stays behind the one before it."""
-    known = [_comparable(event.time) for event in events]
-    turn = any(time.startswith("12-") for time in known) and any(time.startswith("01-") for time in known)
+    printed = [_comparable(event.time) for event in events]
+    turn = any(time.startswith("12-") for time in printed) and any(time.startswith("01-") for time in printed)
     times, latest = [], ""
-    for time in known:
+    for time in printed:
         latest = ("13" + time[2:] if turn and time.startswith("01-") else time) or latest
         times.append(latest)
     order = sorted(range(len(events)), key=lambda place: (times[place], place))
@@ -282,12 +282,12 @@ def _detailed(first: Event, ordered: Sequence[Event]) -> Event:
     if not _GENERIC.search(first.text):
         return first
     own = [event for event in ordered if event.rank == first.rank and role(event) in ("detail", "contact", "cause")]
-    said = [event for event in own if event is not first and not _GENERIC.search(event.text)]
-    return said[0] if said else first
+    specific = [event for event in own if event is not first and not _GENERIC.search(event.text)]
+    return specific[0] if specific else first
 
 
-def _alike(one: str, other: str) -> bool:
-    return re.sub(r"\d+", "#", one[:120]) == re.sub(r"\d+", "#", other[:120])
+def _alike(left: str, right: str) -> bool:
+    return re.sub(r"\d+", "#", left[:120]) == re.sub(r"\d+", "#", right[:120])
 
 
 def _rank(first: Event, best: Event, ranks: Sequence[int], ordered: Sequence[Event]) -> int | None:
@@ -325,12 +325,12 @@ def _doubt(
     first: Event, best: Event, rank: int | None, ranks: list[int], ordered: Sequence[Event]
 ) -> tuple[str | None, list[int]]:
     """Why the rank is not sure, and the ranks that it may be."""
-    found = role(best)
+    best_role = role(best)
     if best.kind == "nccl_lagging":
         named = [int(part) for part in str(best.facts.get("ranks", "")).split(",") if part]
         return (f"the watchdog names {len(named)} ranks" if len(named) > 1 else None), named
-    if found in ("watchdog", "contact") and best.kind != "network_error":
-        seen = sorted({event.rank for event in ordered if event.rank is not None and role(event) == found})
+    if best_role in ("watchdog", "contact") and best.kind != "network_error":
+        seen = sorted({event.rank for event in ordered if event.rank is not None and role(event) == best_role})
         return "every rank waited for or lost another one; no line says which failed first", seen
     rivals = [
         event
@@ -345,9 +345,9 @@ def _doubt(
     return None, ranks if ranks else [rank] if rank is not None else []
 
 
-def _seconds_between(one: Event, other: Event) -> float:
+def _seconds_between(first: Event, second: Event) -> float:
     """Infinite if the time of one is not known."""
-    times = [_comparable(event.time) for event in (one, other)]
+    times = [_comparable(event.time) for event in (first, second)]
     try:
         a, b = (datetime.fromisoformat(f"2000-{time[:18]}") for time in times)
     except ValueError:
@@ -361,7 +361,7 @@ def _echo_of(event: Event, reason: Event) -> bool:
 
 def _places(events: Sequence[Event]) -> dict[int, str]:
     """The node of each rank, from lines that name both."""
-    known: dict[int, str] = {}
+    nodes: dict[int, str] = {}
     for event in events:
         if event.node is None:
             continue
@@ -369,8 +369,8 @@ def _places(events: Sequence[Event]) -> dict[int, str]:
         if tasks := _STEP_OF.search(event.text):
             ranks = [*_numbers(tasks[1])]
         for rank in ranks:
-            known.setdefault(rank, event.node)
-    return known
+            nodes.setdefault(rank, event.node)
+    return nodes
 
 
 def _numbers(text: str) -> Iterator[int]:
@@ -382,7 +382,7 @@ def _numbers(text: str) -> Iterator[int]:
 
 
 def _only_node(ordered: Sequence[Event], rank: int | None, best: Event) -> str | None:
-    """The node of the only rank that ended by itself, for a failure of which neither rank nor node is known."""
+    """The node of the only rank that ended by itself, for a failure whose rank and node are unknown."""
     if rank is not None or best.rank is not None:
         return None
     roles = [role(event) for event in ordered]
@@ -406,11 +406,11 @@ def _infrastructure(event: Event, stepped: bool) -> bool | None:
     if event.kind == "container_error" or _QUOTED in event.facts:
         return not refused_by_all(event.text)
     signature = match(event.text)
-    known = event.kind in CONNECTING if signature is None else signature.kind == event.kind
-    found = (signature.elsewhere if signature is not None else None) if known else False
-    if found is None:
+    applies = event.kind in CONNECTING if signature is None else signature.kind == event.kind
+    elsewhere = (signature.elsewhere if signature is not None else None) if applies else False
+    if elsewhere is None:
         return None if stepped else True
-    return found if role(event) not in ("watchdog", "end") else None
+    return elsewhere if role(event) not in ("watchdog", "end") else None
 
 
 def _echoes(ordered: Sequence[Event], first: Event, best: Event) -> Iterator[Echo]:
