@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from llmbx.api import settings_of
+from llmbx.cli.workspace import load_workspace
 from llmbx.config.install import Install
 from llmbx.errors import PluginError, UsageError
 from llmbx.model import ImageRequest, RunSpec
 from llmbx.plugins.manager import load
-from llmbx.run.configuration import build_final
 from llmbx.run.context import RunContext
 from llmbx.testing import resolve_spec
 from llmbx_environments.containers.settings import ContainerSettings
 from llmbx_environments.venv.runtime import VenvRuntime
 from llmbx_environments.venv.settings import VenvSettings
+from llmbx_site.final_configuration import build_final
 
 TOML = """
 default_cluster = "c"
@@ -68,10 +70,11 @@ def test_a_configuration_is_built_with_the_settings_of_the_profile(
     chosen: list[VenvSettings] = []
     monkeypatch.setattr(VenvRuntime, "prepare", prepare)
     row = {"size": "314b", "dtype": "bf16", "gpu_type": "gb200", "gpus": 256}
-    for environ in (config, {}):
-        spec = resolve_spec("grok1", plugin="nemo", **row, environ=environ)
+    monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
+    for path in (config["LLMBX_CONFIG"], os.devnull):
+        monkeypatch.setenv("LLMBX_CONFIG", path)
         with pytest.raises(PluginError):
-            build_final(spec, load(), tmp_path, print)
+            build_final(resolve_spec("grok1", plugin="nemo", **row), load_workspace())
     assert [settings.allow_cuda_build for settings in chosen] == [True, False]
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..catalog.environments import load_environment as load_environment
     from ..catalog.environments import needed as needed
     from ..catalog.hardware import GpuType as GpuType
+    from ..catalog.workloads import cases as workload_cases
     from ..catalog.workloads import load_workload as load_workload
     from ..catalog.workloads import load_workloads as load_workloads
     from ..codec import convert as convert
@@ -150,6 +151,7 @@ PLACES = {
     "load_environment": "catalog.environments",
     "needed": "catalog.environments",
     "GpuType": "catalog.hardware",
+    "workload_cases": "catalog.workloads:cases",
     "load_workload": "catalog.workloads",
     "load_workloads": "catalog.workloads",
     "convert": "codec",

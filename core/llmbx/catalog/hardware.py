@@ -48,6 +48,31 @@ class GpuType(Value, frozen=True):
         return extend(tables, where)
 
     @staticmethod
+    def named(name: str, gpus: Mapping[str, GpuType] | None = None) -> GpuType:
+        """Return the GPU type with this name, ignoring case. Raises `UsageError` with a suggestion."""
+        return gpu(name, gpus)
+
+    @staticmethod
+    def identify(product: str, gpus: Mapping[str, GpuType] | None = None) -> str | None:
+        """Return the GPU type of a product name as printed by `nvidia-smi`; None if no type matches."""
+        return identify(product, gpus)
+
+    @staticmethod
+    def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
+        """Return the type of this machine's GPUs and how many are visible; None without one of a known type."""
+        return detect(gpus)
+
+    @staticmethod
+    def products() -> list[str]:
+        """Return the product names of this machine's GPUs; empty if `nvidia-smi` is missing or fails."""
+        return product_names()
+
+    @staticmethod
+    def driver_problem() -> str | None:
+        """Return why `nvidia-smi` lists no GPUs although it is installed, in one line; None if it does."""
+        return driver_problem()
+
+    @staticmethod
     def peak_of(gpu_type: str, dtype: str, gpus: Mapping[str, GpuType] | None = None) -> Peak | None:
         """The dense peak of exactly this GPU type (by default one that llmbx has) and dtype, or None if unknown."""
         found = (_builtin() if gpus is None else gpus).get(gpu_type)

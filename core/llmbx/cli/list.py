@@ -2,39 +2,53 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
+from collections.abc import Sequence
+
 import click
 
-from ..errors import UsageError
 from ..model import Workload
 from .completion import WORKLOAD
+from .extensions import Extensible, act
 from .output import Row, format_option, print_rows
 
 COLUMNS = ("plugin", "workload", "size", "dtypes", "gpu_types", "gpus")
 
 
-@click.command("list")
+@dataclasses.dataclass(frozen=True)
+class ListCall:
+    """What `llmbx list` was asked for: the chosen workloads in their order, and the output format."""
+
+    workloads: Sequence[Workload]
+    format: str
+
+
+@click.command("list", cls=Extensible)
 @click.option("--plugin", metavar="NAME|PATH", help="Only this plugin's workloads.")
-@click.option("--here", is_flag=True, help="Only what fits this machine or the cluster, with memory and time.")
-@click.option("--cluster", metavar="NAME", help="With --here: the cluster profile in llmbx.toml.")
 @click.argument("workload", required=False, type=WORKLOAD)
 @format_option()
-def command(plugin: str | None, here: bool, cluster: str | None, workload: str | None, format_: str) -> None:
+def command(plugin: str | None, workload: str | None, format_: str) -> None:
     """List the workloads that can be run.
 
     There is one row per size. With WORKLOAD (a name or alias), only its sizes are listed. `llmbx show` prints the
     resolved configuration of one run.
 
-    --here lists what the GPUs of this machine can run, or those of the cluster profile: each size with the number of
-    GPUs, and, where they are known, the memory of a GPU and the time of 50 steps, from the newest run of this install
-    or the published figure, else predicted. What cannot fit the memory by its prediction is left out.
-
     \b
     Examples:
       llmbx list
       llmbx list llama3.1
-      llmbx list --here
       llmbx list --plugin nemo --format json
     """
+    chosen = _chosen(plugin, workload)
+    if (code := act(ListCall(chosen, format_))) is not None:
+        sys.exit(code)
+    rows = [row for workload_ in chosen for row in _rows(workload_)]
+    print_rows(rows, COLUMNS, format_, empty="no plugin provides a workload")
+
+
+def _chosen(plugin: str | None, name: str | None) -> list[Workload]:
+    """The workloads of a plugin, or the one with this name, sorted."""
     from ..plugins.local_sources import is_path
     from ..plugins.manager import load
 
@@ -43,58 +57,30 @@ def command(plugin: str | None, here: bool, cluster: str | None, workload: str |
         plugin = plugins.framework_at(plugin)
     elif plugin:
         plugins.framework(plugin)
-    chosen = (
-        [plugins.workload(workload, plugin)]
-        if workload
-        else [w for w in plugins.workloads if plugin in (None, w.plugin)]
-    )
-    chosen.sort(key=lambda w: (w.plugin, w.name))
-    if here:
-        _print_here(chosen, cluster, format_)
-        return
-    if cluster is not None:
-        raise UsageError("--cluster needs --here")
-    rows = [row for w in chosen for row in _rows(w)]
-    print_rows(rows, COLUMNS, format_, empty="no plugin provides a workload")
-
-
-def _print_here(chosen: list[Workload], cluster: str | None, format_: str) -> None:
-    from ..catalog import hardware
-    from ..config.profiles import choose_profile
-    from .here import COLUMNS, machine, measurements, predictions, rows
-    from .workspace import load_workspace
-
-    workspace = load_workspace()
-    profile = choose_profile(workspace.config, workspace.cluster_files, cluster)
-    gpu_type, origin = (profile.cluster.gpu_type, profile.origin) if profile else (None, "")
-    if profile is not None and gpu_type is None:
-        raise UsageError(f"{origin} has no gpu_type: set it there")
-    found = machine(gpu_type, origin, hardware.extend(workspace.config.gpus))
-    what = f"{found.gpus} x {found.gpu_type}" if found.gpus and found.gpu_type != "cpu" else found.gpu_type
-    click.echo(f"llmbx: {what}: {found.where}", err=True)
-    known = measurements(workspace.install, lambda: workspace.plugins)
-    listed = rows(chosen, found, known, predictions(workspace))
-    print_rows(listed, COLUMNS, format_, empty=f"no workload has a recipe for {found.gpu_type}")
+    if name:
+        return [plugins.workload(name, plugin)]
+    workloads = [workload for workload in plugins.workloads if plugin in (None, workload.plugin)]
+    return sorted(workloads, key=lambda workload: (workload.plugin, workload.name))
 
 
 def _rows(workload: Workload) -> list[Row]:
-    rows: list[Row] = []
-    for size in workload.sizes:
-        found = [row for recipe in workload.recipes for row in recipe.rows if row.size == size]
-        rows.append(
-            {
-                "plugin": workload.plugin,
-                "workload": workload.name,
-                "size": size,
-                "dtypes": [*dict.fromkeys(item for row in found for item in row.dtypes)],
-                "gpu_types": [*dict.fromkeys(item for row in found for item in row.gpu_types)],
-                "gpus": _span([item for row in found for item in row.gpus]),
-                "aliases": list(workload.aliases),
-                "recipes": [recipe.name for recipe in workload.recipes if any(r.size == size for r in recipe.rows)],
-                "folder": workload.folder,
-            }
-        )
-    return rows
+    return [_row(workload, size) for size in workload.sizes]
+
+
+def _row(workload: Workload, size: str) -> Row:
+    rows = [row for recipe in workload.recipes for row in recipe.rows if row.size == size]
+    recipes = [recipe.name for recipe in workload.recipes if any(row.size == size for row in recipe.rows)]
+    return {
+        "plugin": workload.plugin,
+        "workload": workload.name,
+        "size": size,
+        "dtypes": [*dict.fromkeys(dtype for row in rows for dtype in row.dtypes)],
+        "gpu_types": [*dict.fromkeys(gpu_type for row in rows for gpu_type in row.gpu_types)],
+        "gpus": _span([text for row in rows for text in row.gpus]),
+        "aliases": list(workload.aliases),
+        "recipes": recipes,
+        "folder": workload.folder,
+    }
 
 
 def _span(texts: list[str]) -> str:

@@ -45,6 +45,18 @@ class Config(Value, frozen=True):
     clusters: dict[str, Cluster] = {}
     gpus: dict[str, dict[str, Any]] = {}
 
+    @staticmethod
+    def parse(content: bytes, path: str) -> Config:
+        """Read the content of one file. Raises `UsageError` with the path and the place of an error."""
+        from ..toml_file import convert, parse_toml_bytes
+
+        return convert(with_plugin_keys(parse_toml_bytes(content, path)), Config, path)
+
+    @staticmethod
+    def user_file(environ: Mapping[str, str]) -> Path:
+        """Return the path of the user's file, whether it exists or not."""
+        return Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "llmbx" / FILE
+
 
 class Merged(Config, frozen=True):
     """All configuration files merged. `install_file` is the file that sets `install`.
@@ -68,11 +80,6 @@ class Profile(Value, frozen=True):
     def origin(self) -> str:
         """The profile as the origin of a value, as printed by `llmbx show`."""
         return f"{PROFILE_ORIGIN}{self.name}' in {self.file}"
-
-
-def user_file(environ: Mapping[str, str]) -> Path:
-    """The user's configuration file, whether it exists or not."""
-    return Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "llmbx" / FILE
 
 
 def project_folders(environ: Mapping[str, str], cwd: Path) -> Iterator[Path]:
@@ -117,7 +124,7 @@ def read_files(environ: Mapping[str, str], cwd: Path) -> Files:
         except OSError as error:
             raise UsageError(f"{named}: cannot be read: {error.strerror}") from None
     contents, notes, project = {}, [], ""
-    user = user_file(environ)
+    user = Config.user_file(environ)
     for path in (user, *(folder / FILE for folder in project_folders(environ, cwd))):
         file = read_trusted(path, LARGEST + 1)
         notes += [f"{file.note}, or name it in LLMBX_CONFIG"] if file.note else []
@@ -135,12 +142,10 @@ def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = Non
     A cluster of the project's file replaces the user's cluster of the same name. Raises `UsageError` with file and
     place of an error.
     """
-    from ..toml_file import convert, parse_toml_bytes
-
     files = read_files(os.environ if environ is None else environ, cwd or _here())
     merged, origins = Merged(project_file=files.project_file, notes=files.notes), {}
     for path, content in files.contents.items():
-        config = convert(with_plugin_keys(parse_toml_bytes(content, path)), Config, path)
+        config = Config.parse(content, path)
         origins.update(dict.fromkeys(config.clusters, path))
         merged = merged.replace(
             default_cluster=config.default_cluster or merged.default_cluster,

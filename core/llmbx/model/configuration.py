@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -38,6 +39,24 @@ FACTS = (
 """The facts of a final configuration that the checks compare with what was asked for."""
 
 
+class FieldDifference(Value, frozen=True):
+    """One field in which the final configuration differs from upstream's."""
+
+    key: str
+    """The flat key."""
+    upstream: tuple[Any, ...]
+    """Upstream's value alone; empty if its configuration lacks the key."""
+    final: tuple[Any, ...]
+    """The final value alone; empty if the final configuration lacks the key."""
+    reason: str | None = None
+    """Why the difference is permitted; None if it is not."""
+
+    def row(self) -> dict[str, Any]:
+        """Return the difference as JSON: a side that lacks the key has no member."""
+        sides = {name: side[0] for name in ("upstream", "final") if (side := getattr(self, name))}
+        return {"key": self.key, **sides, **({"reason": self.reason} if self.reason else {})}
+
+
 class ExpectedConfiguration(Value, frozen=True):
     """What the final configuration of a run is compared with."""
 
@@ -57,6 +76,46 @@ class ExpectedConfiguration(Value, frozen=True):
         for name in self.facts:
             if name not in FACTS:
                 raise ValueError(f"facts: unknown name '{name}' (known: {', '.join(FACTS)})")
+
+    def differences(self, final: Mapping[str, Any]) -> list[FieldDifference]:
+        """Return every field in which `final` differs from upstream's configuration, sorted by key.
+
+        Values are compared as JSON: 1 and 1.0 are equal, 1 and true are not. Empty if upstream's configuration is
+        not known.
+        """
+        upstream = self.upstream or {}
+        pairs = [(key, _side(upstream, key), _side(final, key)) for key in self.compared(final)]
+        return [
+            FieldDifference(key=key, upstream=theirs, final=ours, reason=self._reason(key, bool(ours)))
+            for key, theirs, ours in pairs
+            if not _equal(theirs, ours)
+        ]
+
+    def compared(self, final: Mapping[str, Any]) -> list[str]:
+        """Return the keys that `differences` compares, sorted."""
+        if self.upstream is None:
+            return []
+        keys = final.keys() | self.upstream.keys()
+        return sorted(key for key in keys if not key.startswith(self.other))
+
+    def _reason(self, key: str, there: bool) -> str | None:
+        return next((entry.reason for entry in self.permitted if entry.covers(key, there)), None)
+
+
+def _side(values: Mapping[str, Any], key: str) -> tuple[Any, ...]:
+    return (values[key],) if key in values else ()
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal; in Python, `True == 1`."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_equal, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        same_keys = left.keys() == right.keys()
+        return same_keys and all(_equal(value, right[key]) for key, value in left.items())
+    return bool(left == right)
 
 
 REFUSED = 2

@@ -1,27 +1,18 @@
-"""The framework's final configuration: read it from a run, build it without training, and use it as evidence."""
+"""The framework's final configuration: read it from a run, and use it as evidence."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from ..catalog.configuration import compare_configurations, not_permitted
-from ..errors import InfraError, LlmbxError, PluginError, UsageError
-from ..files import write_atomic
-from ..model import FINAL, ConfigurationProgram, ExpectedConfiguration, Image, ImageRequest, RunSpec, Value
-from ..model.configuration import REFUSED
+from ..errors import LlmbxError
+from ..model import FINAL, ExpectedConfiguration, Value
 from ..phrases import listed
 from ..plugins.manager import Plugins
 from ..record.folder import Run
 from ..run_files import RunFolder
-from ..runtimes.base import Progress
-from ..secrets import is_secret
-from .context import runtime_settings
 
 UNVERIFIED = "configuration not verified"
 """Begins the warning about a run whose final configuration is not known."""
@@ -32,9 +23,6 @@ NAMED = 3
 
 LARGEST = 1 << 53
 """Largest number that a fact may have; the file is the job's, and may contain anything."""
-
-NO_IMAGE = Image(kind="none", reference="none", python="python3")
-"""Image of a launch that is not started."""
 
 
 class FinalConfiguration(Value, frozen=True):
@@ -93,73 +81,6 @@ def _unstated(final: FinalConfiguration, expected: ExpectedConfiguration) -> str
     return None
 
 
-def build_final(spec: RunSpec, plugins: Plugins, install: Path, progress: Progress) -> FinalConfiguration:
-    """Build the final configuration of a run on this machine's CPU, without training.
-
-    Raises `UsageError` if the framework cannot do this, `InfraError` if the environment cannot be built or the program
-    fails.
-    """
-    program = plugins.framework(spec.plugin).configuration_program(spec)
-    if program is None:
-        raise UsageError(
-            f"plugin '{spec.plugin}' cannot build a configuration without training: use --run with a run's id"
-        )
-    image = _environment(program, spec, plugins, install, progress)
-    with tempfile.TemporaryDirectory(prefix="llmbx-configuration-") as folder:
-        for name, content in program.files.items():
-            write_atomic(Path(folder, name), content, durable=False)
-        _start(program, image, Path(folder))
-        final = read_final(Path(folder))
-    if final is None:
-        raise PluginError(f"plugin '{spec.plugin}': its configuration program wrote no {FINAL}")
-    both = {**final.final, **launch_values(spec, plugins)}
-    return FinalConfiguration(final=dict(sorted(both.items())), versions=final.versions)
-
-
-def launch_values(spec: RunSpec, plugins: Plugins) -> dict[str, Any]:
-    """Return what the framework's launch sets, as flat keys beside the configuration's: nodes, ranks and environment.
-
-    Secrets and llmbx's own variables are left out.
-    """
-    launch = plugins.framework(spec.plugin).build_command(spec, NO_IMAGE)
-    environment = {name: value for phase in launch.phases for name, value in phase.env.items()}
-    variables = {
-        name: value for name, value in environment.items() if not name.startswith("LLMBX_") and not is_secret(name)
-    }
-    return {
-        "launch.nodes": launch.nodes,
-        "launch.ntasks_per_node": launch.ranks_per_node,
-        **{f"launch.env.{name}": value for name, value in variables.items()},
-    }
-
-
-def _environment(
-    program: ConfigurationProgram, spec: RunSpec, plugins: Plugins, install: Path, progress: Progress
-) -> Image:
-    """Prepare the program's environment. Raises `UsageError` if no installed runtime builds environments."""
-    for runtime in plugins.runtimes().values():
-        if runtime.builds_environments:
-            settings = runtime_settings(spec, runtime, plugins)
-            request = ImageRequest(environment=program.environment, plugin_settings=settings)
-            return runtime.prepare(request, install, progress)
-    raise UsageError("no runtime that builds environments is installed: enable one, or use --run with a run's id")
-
-
-def _start(program: ConfigurationProgram, image: Image, folder: Path) -> None:
-    """Run the program. Raises an error with the last line of its stderr: `UsageError` if the framework refuses the
-    specification, else `InfraError`.
-    """
-    env = {**os.environ, **program.env}
-    done = subprocess.run(
-        [image.python, *program.argv], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        errors="replace", check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no error message"]
-        kind = UsageError if done.returncode == REFUSED else InfraError
-        raise kind(f"the configuration cannot be built in {image.reference}: {lines[-1].strip()}")
-
-
 class Doubts(Value, frozen=True):
     """What the final configuration of a completed run says against comparing it."""
 
@@ -201,5 +122,6 @@ def _unverified(why: str) -> Doubts:
 
 def _differing(final: FinalConfiguration, expected: ExpectedConfiguration) -> tuple[str, ...]:
     """The line about fields that differ from upstream's and may not; empty if there is none."""
-    keys = [difference.key for difference in not_permitted(compare_configurations(final.final, expected))]
+    differences = expected.differences(final.final)
+    keys = [difference.key for difference in differences if difference.reason is None]
     return (f"the configuration differs from upstream's in {listed(keys, NAMED)}",) if keys else ()

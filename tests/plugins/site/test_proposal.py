@@ -9,8 +9,8 @@ import pytest
 import tomli
 
 from llmbx.config.profiles import load_config
-from llmbx.config.site import Gpus, Site, Tool, render
 from llmbx.model import Proposal
+from llmbx_site.proposal import Gpus, Site, Tool, render
 
 Golden = Callable[[str, str], None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from ..model import Proposal, Scalar, Value
+from llmbx.api import Proposal, Scalar, Value
 
 GUIDE = "docs/guide.md, Cluster profiles"
 
@@ -21,7 +21,10 @@ class Gpus(Value, frozen=True):
 
 
 class Tool(Value, frozen=True):
-    """Something that runs may need: `problem` is why it cannot be used (None: it can), `fix` how to get it."""
+    """Something that runs may need.
+
+    `problem` is why it cannot be used (None: it can), `fix` how to get it.
+    """
 
     what: str
     name: str
@@ -33,9 +36,9 @@ class Tool(Value, frozen=True):
 class Site(Value, frozen=True):
     """A machine, and the cluster that it reaches.
 
-    `install` is the folder of artifacts with `free_bytes` of space (None: unknown). `launcher` is the scheduler's
-    launcher with its plugin's name and part of the profile, if there is a scheduler. `gpu_type` and `gpus_per_node` are
-    those of the cluster's nodes.
+    `install` is the folder of artifacts with `free_bytes` of space (None: unknown). `launcher` is
+    the scheduler's launcher with its plugin's name and part of the profile, if there is a
+    scheduler. `gpu_type` and `gpus_per_node` are those of the cluster's nodes.
     """
 
     host: str
@@ -51,12 +54,13 @@ class Site(Value, frozen=True):
 
 
 def render(site: Site, name: str, version: str) -> str:
-    """The text of an `llmbx.toml` with the cluster profile `name`; on a machine without a scheduler it is a comment.
+    """The text of an `llmbx.toml` with the cluster profile `name`.
 
-    A profile makes the cluster's full sizes the default. Without a scheduler that would be wrong: the runs of a single
-    machine are those that its own GPUs can run.
+    On a machine without a scheduler the profile is a comment, because a profile makes the cluster's
+    full sizes the default: the runs of a single machine are those that its own GPUs can run.
     """
-    lines = [f"# Written by llmbx {version} (llmbx init) on {site.host}. All keys: {GUIDE}.", ""]
+    written = f"# Written by llmbx {version} (llmbx init) on {site.host}. All keys: {GUIDE}."
+    lines = [written, ""]
     lines += [f"install = {_text(site.install)}{_free(site)}", ""]
     if site.launcher is None:
         lines += [f"# {line}".rstrip() for line in _local(site, name)]
@@ -67,25 +71,24 @@ def render(site: Site, name: str, version: str) -> str:
 
 def _local(site: Site, name: str) -> list[str]:
     return [
-        "This machine has no scheduler: its runs need no profile. For a cluster, remove the signs of a comment:",
+        "This machine has no scheduler: its runs need no profile. For a cluster, "
+        "remove the signs of a comment:",
         f"default_cluster = {_text(name)}",
         f"[clusters.{name}]",
         f"gpu_type = {_text(site.gpu_type or 'h100')}",
-        'walltime_minutes = { default = 60 }',
-    ]  # fmt: skip
+        "walltime_minutes = { default = 60 }",
+    ]
 
 
 def _cluster(site: Site, name: str) -> Iterator[str]:
     yield f"[clusters.{name}]"
-    if site.gpu_type is not None:
-        yield f"gpu_type = {_text(site.gpu_type)}{_comment(_of_gpus(site))}"
-    else:
-        yield f'# gpu_type = "h100"{_comment(_of_gpus(site) or "the scheduler does not name the GPUs: set their type")}'
+    yield _gpu_type(site)
     if site.gpus_per_node:
         yield f"gpus_per_node = {site.gpus_per_node}"
     yield f"launcher = {_text(site.launcher or '')}"
     yield from _runtime(site)
-    yield "# walltime_minutes = { default = 60 }     # the limit of a job, by workload; default: the recipe's"
+    limit = "the limit of a job, by workload; default: the recipe's"
+    yield f"# walltime_minutes = {{ default = 60 }}{_comment(limit)}"
     yield '# mounts = ["/data:/data:ro"]             # folders that containers see'
     yield "# env = {}                               # variables of all ranks"
     yield ""
@@ -97,10 +100,21 @@ def _cluster(site: Site, name: str) -> Iterator[str]:
         yield f"{'' if is_proposed else '# '}{key} = {value}{_comment(comments.get(key))}"
 
 
+def _gpu_type(site: Site) -> str:
+    products = _of_gpus(site)
+    if site.gpu_type is not None:
+        return f"gpu_type = {_text(site.gpu_type)}{_comment(products)}"
+    unknown = "the scheduler does not name the GPUs: set their type"
+    return f'# gpu_type = "h100"{_comment(products or unknown)}'
+
+
 def _runtime(site: Site) -> Iterator[str]:
     usable = [tool.name for tool in site.tools if tool.what == "runtime" and tool.problem is None]
-    comment = _comment(f"default: chosen for each run among {', '.join(usable)}") if usable else ""
-    yield f"# runtime = {_text(usable[0] if usable else 'host')}{comment}"
+    if not usable:
+        yield '# runtime = "host"'
+        return
+    comment = _comment(f"default: chosen for each run among {', '.join(usable)}")
+    yield f"# runtime = {_text(usable[0])}{comment}"
 
 
 def _of_gpus(site: Site) -> str | None:

@@ -8,15 +8,15 @@ import pytest
 import tomli
 from click.testing import CliRunner
 
-from llmbx.cli import init
 from llmbx.errors import UsageError
+from llmbx_site import init, inspection
 
 
 @pytest.fixture(autouse=True)
 def nothing_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
     monkeypatch.setenv("LLMBX_CONFIG", str(tmp_path / "new" / "llmbx.toml"))
-    monkeypatch.setattr(init, "REACH_S", 0.0)
+    monkeypatch.setattr(inspection, "REACH_S", 0.0)
     monkeypatch.chdir(tmp_path)
     program = tmp_path / "bin" / "nvidia-smi"
     program.parent.mkdir()

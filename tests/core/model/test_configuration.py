@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from llmbx.catalog.configuration import compare_configurations, compared_fields, not_permitted
 from llmbx.model import ExpectedConfiguration, Permitted, RunSpec
 
 UPSTREAM: dict[str, Any] = {
@@ -34,7 +33,7 @@ def differing(**changes: Any) -> dict[str, tuple[Any, Any, str | None]]:
     """The differences of a configuration that is upstream's but for changes; ... removes a key."""
     names = {name.replace("__", "."): value for name, value in changes.items()}
     final = {key: value for key, value in {**UPSTREAM, **names}.items() if value is not ...}
-    found = compare_configurations(final, EXPECTED)
+    found = EXPECTED.differences(final)
     assert [each.key for each in found] == sorted(each.key for each in found)
     return {each.key: (each.upstream, each.final, each.reason) for each in found}
 
@@ -68,18 +67,18 @@ def test_a_field_may_be_missing_but_not_differ() -> None:
 
 
 def test_what_is_not_permitted_is_left() -> None:
-    found = compare_configurations({**UPSTREAM, "log.dir": 1, "model.layers": 1}, EXPECTED)
-    assert [each.key for each in not_permitted(found)] == ["model.layers"]
+    found = EXPECTED.differences({**UPSTREAM, "log.dir": 1, "model.layers": 1})
+    assert [each.key for each in found if each.reason is None] == ["model.layers"]
     assert found[0].row() == {"key": "log.dir", "upstream": "$CWD/log", "final": 1, "reason": "another folder"}
-    assert compare_configurations({}, EXPECTED)[-1].row() == {
+    assert EXPECTED.differences({})[-1].row() == {
         "key": "profile.start", "upstream": 45, "reason": "profiled on request only",
     }  # fmt: skip
 
 
 def test_without_upstreams_values_nothing_is_compared() -> None:
     unknown = ExpectedConfiguration()
-    assert compare_configurations({"a": 1}, unknown) == [] and compared_fields({"a": 1}, unknown) == 0
-    assert compared_fields({"a": 1}, EXPECTED) == 7
+    assert unknown.differences({"a": 1}) == [] and unknown.compared({"a": 1}) == []
+    assert len(EXPECTED.compared({"a": 1})) == 7
 
 
 def test_a_configuration_is_named_by_size_dtype_gpu_type_and_gpus(make_spec: Callable[..., RunSpec]) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx.cli import doctor, init, run
+from llmbx.cli import doctor, run
 from llmbx.cli import list as list_verb
+from llmbx_site import init
 
 from ...run_factory import RunFactory
 

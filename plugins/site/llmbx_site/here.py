@@ -1,0 +1,311 @@
+"""What this machine, or the cluster of a profile, can run: `llmbx list --here`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from llmbx.api import (
+    Expected,
+    GpuType,
+    LlmbxError,
+    Reference,
+    UsageError,
+    Value,
+    Workload,
+    workload_cases,
+)
+from llmbx.api.verbs import Extension
+
+if TYPE_CHECKING:
+    from llmbx.api.verbs import Workspace
+
+COLUMNS = ("workload", "size", "dtype", "gpus", "kind", "memory_gb", "time_50_steps", "from")
+
+CPU, MINI = "cpu", "mini"
+
+STEPS = 50
+"""Number of steps that times are given for: the recipes' own."""
+
+NEWEST = 1000
+"""Number of the newest runs of the install that are searched for times."""
+
+UNFINISHED = ("unknown", "pending", "running")
+
+
+class ListCall(Protocol):
+    """What `llmbx list` was asked for."""
+
+    @property
+    def workloads(self) -> Sequence[Workload]:
+        """The chosen workloads in their order."""
+
+    @property
+    def format(self) -> str:
+        """The output format."""
+
+
+class Here(Extension):
+    """The options `--here` and `--cluster` of `llmbx list`."""
+
+    options = (
+        click.Option(
+            ["--here"],
+            is_flag=True,
+            help="Only what fits this machine or the cluster, with memory and time.",
+        ),
+        click.Option(
+            ["--cluster"],
+            metavar="NAME",
+            help="With --here: the cluster profile in llmbx.toml.",
+        ),
+    )
+    text = """--here lists what the GPUs of this machine can run, or those of the cluster profile:
+each size with the number of GPUs, and, where they are known, the memory of a GPU and the time of 50
+steps, from the newest run of this install or the published figure, else predicted. What cannot fit
+the memory by its prediction is left out."""
+    example = "llmbx list --here"
+
+    def act(self, call: ListCall, values: Mapping[str, Any]) -> int | None:
+        """List what fits, instead of all sizes."""
+        if not values["here"]:
+            raise UsageError("--cluster needs --here")
+        _print(call, values["cluster"])
+        return 0
+
+
+HERE = Here()
+
+
+class Machine(Value, frozen=True):
+    """The GPUs of a machine or cluster: `gpus` is None for a cluster, whose size is not known."""
+
+    gpu_type: str
+    gpus: int | None
+    where: str
+
+
+class Known(Value, frozen=True):
+    """Step time in seconds and peak memory of a GPU in GB, with their source."""
+
+    step_time_s: float | None = None
+    memory_gb: float | None = None
+    source: str | None = None
+
+
+Case = tuple[str, str, str, str, int]
+"""Workload, size, dtype, GPU type and number of GPUs."""
+
+Predict = Callable[[Workload, Case], tuple[Expected, bool]]
+"""The prediction for a case, and whether it can fit the memory of the GPU."""
+
+
+def _print(call: ListCall, cluster: str | None) -> None:
+    from llmbx.api.verbs import load_workspace, print_rows
+
+    workspace = load_workspace()
+    here = _machine(workspace, cluster)
+    count = f"{here.gpus} x " if here.gpus and here.gpu_type != CPU else ""
+    click.echo(f"llmbx: {count}{here.gpu_type}: {here.where}", err=True)
+    listed = rows(call.workloads, here, measurements(workspace), predictions(workspace))
+    empty = f"no workload has a recipe for {here.gpu_type}"
+    print_rows(listed, COLUMNS, call.format, empty=empty)
+
+
+def _machine(workspace: Workspace, cluster: str | None) -> Machine:
+    """The cluster of the profile, if there is one; else this machine."""
+    from llmbx.api.verbs import Request
+
+    gpus = GpuType.extend(workspace.config.gpus)
+    profile = workspace.profile(Request(workload="", cluster=cluster))
+    if profile is None:
+        return this_machine(gpus)
+    gpu_type = profile.cluster.gpu_type
+    if gpu_type is None:
+        raise UsageError(f"{profile.origin} has no gpu_type: set it there")
+    return Machine(gpu_type=GpuType.named(gpu_type, gpus).name, gpus=None, where=profile.origin)
+
+
+def this_machine(gpus: Mapping[str, GpuType]) -> Machine:
+    """The GPUs of this machine, or its CPU."""
+    detected = GpuType.detect(gpus)
+    if detected is None:
+        return Machine(gpu_type=CPU, gpus=1, where=no_gpu())
+    gpu_type, count = detected
+    several = len(set(GpuType.products())) > 1
+    where = "the GPUs of one type; this machine has several" if several else "this machine"
+    return Machine(gpu_type=gpu_type, gpus=count, where=where)
+
+
+def no_gpu() -> str:
+    """Why this machine's runs are minis on the CPU."""
+    products = GpuType.products()
+    if not products:
+        return GpuType.driver_problem() or "this machine has no GPU"
+    fix = "set it with --gpu-type or in llmbx.toml"
+    return f"this machine's GPU ({products[0]}) has no known type: {fix}"
+
+
+def rows(
+    workloads: Iterable[Workload],
+    here: Machine,
+    measured: Mapping[Case, Known],
+    predict: Predict,
+) -> list[dict[str, Any]]:
+    """One row for each size, dtype and largest scale that the machine can run; for a cluster one
+    for each scale.
+
+    What cannot fit the memory by its prediction is left out, unless it has run.
+    """
+    return [
+        _row(workload, case, known)
+        for workload in workloads
+        for case in _cases(workload, here)
+        if (known := _known(workload, case, measured, predict)) is not None
+    ]
+
+
+def _cases(workload: Workload, here: Machine) -> Iterator[Case]:
+    for size, dtype, gpus in workload_cases(workload, here.gpu_type, here.gpus):
+        yield workload.name, size, dtype, here.gpu_type, gpus
+
+
+def _known(
+    workload: Workload,
+    case: Case,
+    measured: Mapping[Case, Known],
+    predict: Predict,
+) -> Known | None:
+    """What is known of a case; None if it cannot fit the memory and has never run."""
+    expected, fits = predict(workload, case)
+    if not fits and case not in measured:
+        return None
+    return _completed(measured.get(case) or _published(workload, case), expected)
+
+
+def _row(workload: Workload, case: Case, known: Known) -> dict[str, Any]:
+    _, size, dtype, gpu_type, gpus = case
+    seconds = known.step_time_s * STEPS if known.step_time_s is not None else None
+    return {
+        "workload": workload.name,
+        "plugin": workload.plugin,
+        "size": size,
+        "dtype": dtype,
+        "gpu_type": gpu_type,
+        "gpus": gpus,
+        "kind": _kind(workload, size),
+        "memory_gb": known.memory_gb,
+        "time_50_steps": _duration(seconds) if seconds is not None else None,
+        "time_50_steps_s": seconds,
+        "from": known.source,
+    }
+
+
+def _kind(workload: Workload, size: str) -> str:
+    if size == MINI:
+        return "mini"
+    return "part of a model" if workload.sizes[size].proxy else "benchmark"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def measurements(workspace: Workspace) -> dict[Case, Known]:
+    """Step time and memory of the newest valid run of each case in this install."""
+    from llmbx.api.verbs import Selection, query_runs
+
+    _record_ended_runs(workspace)
+    valid: dict[str, tuple[Any, ...]] = {"data_valid": (True,), "profiled": (False,)}
+    measured: dict[Case, Known] = {}
+    for run in query_runs(workspace.install, Selection(equal=valid, limit=NEWEST)):
+        spec = run.record.spec
+        case = (spec.workload, spec.size, spec.dtype, spec.gpu_type, spec.gpus)
+        result = run.read_result() if case not in measured else None
+        if result is not None:
+            measured[case] = Known(
+                step_time_s=result.step_time_s.mean,
+                memory_gb=result.peak_memory_gb,
+                source=f"run {run.record.id}",
+            )
+    return measured
+
+
+def _record_ended_runs(workspace: Workspace) -> None:
+    """Write the results of runs that have ended since somebody looked."""
+    from llmbx.api.verbs import Selection, query_runs, refresh_result
+
+    for run in query_runs(workspace.install, Selection(equal={"status": UNFINISHED})):
+        with suppress(LlmbxError):  # another user's, or of a plugin that is not installed
+            refresh_result(run, workspace.plugins)
+
+
+def _published(workload: Workload, case: Case) -> Known:
+    """The published step time, from a table if there is one."""
+    kinds = ("table", "example", "other")
+    references: Sequence[Reference] = [
+        row
+        for row in workload.references
+        if (workload.name, row.size, row.dtype, row.gpu_type, row.gpus) == case
+        and row.step_time_s is not None
+    ]
+    best = min(references, key=lambda row: kinds.index(row.kind), default=None)
+    return Known() if best is None else Known(step_time_s=best.step_time_s, source="published")
+
+
+def _completed(known: Known, expected: Expected) -> Known:
+    """What is known, with predictions for the rest."""
+    time, memory = known.step_time_s, known.memory_gb
+    predicted = []
+    if time is None and expected.step_time_s.value is not None:
+        time = expected.step_time_s.value
+        predicted.append("time")
+    if memory is None and expected.memory_gb.value is not None:
+        memory = float(round(expected.memory_gb.value))  # no more digits of it are known
+        predicted.append("memory")
+    if not predicted:
+        return known
+    if known.source is None:
+        return Known(step_time_s=time, memory_gb=memory, source="predicted")
+    added = "predicted" if len(predicted) == 2 else f"{predicted[0]} predicted"
+    return Known(step_time_s=time, memory_gb=memory, source=f"{known.source}, {added}")
+
+
+def predictions(workspace: Workspace) -> Predict:
+    """Predict by the configuration of the catalog. Each reason why nothing can be predicted is
+    printed to stderr once.
+    """
+    printed: set[str | None] = {None}
+
+    def predict(workload: Workload, case: Case) -> tuple[Expected, bool]:
+        if CPU in case or MINI in case:
+            return Expected(), True
+        expected, fits = _predict(workspace, workload, case)
+        if expected.unknown_because not in printed:
+            printed.add(expected.unknown_because)
+            click.echo(f"llmbx: not predicted: {expected.unknown_because}", err=True)
+        return expected, fits
+
+    return predict
+
+
+def _predict(workspace: Workspace, workload: Workload, case: Case) -> tuple[Expected, bool]:
+    from llmbx.api.verbs import Request
+
+    name, size, dtype, gpu_type, gpus = case
+    request = Request(
+        workload=name,
+        plugin=workload.plugin,
+        size=size,
+        dtype=dtype,
+        gpu_type=gpu_type,
+        gpus=gpus,
+    )
+    try:
+        expected, findings = workspace.expected(workspace.resolve(request))
+    except UsageError as error:
+        return Expected(unknown_because=str(error)), True
+    return expected, all(finding.warning for finding in findings)
