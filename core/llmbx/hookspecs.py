@@ -27,6 +27,7 @@ import pluggy
 from .config.install import Install
 from .launchers.base import Launcher
 from .logs.parser import LogFormat
+from .logs.source_reader import SourceReader
 from .measure.judge import Judge
 from .model import (
     Check,
@@ -243,6 +244,28 @@ def parse_log(spec: RunSpec | None) -> Sequence[LogFormat]:
         @hookimpl
         def parse_log(spec):
             return [LogFormat(name="toy", title="Toy", sniff=lambda text: text.count("toy step"), parser=ToyParser)]
+    """
+
+
+@hookspec
+def register_sources() -> Sequence[type[SourceReader]]:
+    """Return classes of readers, each for a kind of files of records. llmbx has `jsonl`, `tensorboard` and `wandb`.
+
+    When: when a log format declares such a `Source`, while its run is followed and again after it has ended, and by
+    `llmbx parse FILE`. Called for every plugin. A kind has one reader.
+
+    Example::
+
+        class Rows(SourceReader):
+            kind = "rows"
+
+            def read(self, file):
+                for row in csv.DictReader(io.TextIOWrapper(file)):
+                    yield SourceRecord(source=self.source, rank=self.rank, step=int(row["step"]), values=row)
+
+        @hookimpl
+        def register_sources():
+            return [Rows]
     """
 
 

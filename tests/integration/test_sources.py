@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from llmbx.logs.parser import LogParser
-from llmbx.logs.sources.files import SourceFiles, reader_of
+from llmbx.logs.source_files import SourceFiles
 from llmbx.model import Event, Source, SourceRecord, Step
 from llmbx.plugins.log_parser import CheckedParser
+from llmbx.plugins.manager import load
 
 WANDB = """
 import sys
@@ -58,7 +59,7 @@ def file(folder: Path) -> Path:
 
 
 def test_the_history_is_read_and_what_is_too_long_is_named(file: Path) -> None:
-    reader = reader_of("wandb", file.name, 2)
+    reader = load().source_reader("wandb")(file.name, 2)
     with file.open("rb") as stream:
         records = [*reader.read(stream), *reader.close()]
     assert [(record.step, record.values["images"], record.values["time.communication"]) for record in records] == [
@@ -73,7 +74,7 @@ def test_the_history_is_read_and_what_is_too_long_is_named(file: Path) -> None:
 def test_a_followed_run_has_each_step_once_while_its_file_grows(file: Path, tmp_path: Path) -> None:
     content, copy = file.read_bytes(), tmp_path / "wandb" / "offline-run-1" / "run-1.wandb"
     copy.parent.mkdir(parents=True)
-    sources, records = SourceFiles(tmp_path, CheckedParser(Images(), "x")), list[Step | Event]()
+    sources, records = SourceFiles(tmp_path, CheckedParser(Images(), "x", load().source_reader)), list[Step | Event]()
     seen = []
     for size in (100, len(content) // 2, len(content) - 30, len(content)):
         copy.write_bytes(content[:size])

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ..logs.printed import whole as read_whole
     from ..logs.restarts import Attempts as Attempts
     from ..logs.signatures import Signatures as Signatures
+    from ..logs.source_reader import SourceReader as SourceReader
     from ..measure.judge import Judge as Judge
     from ..measure.judge import ReferenceVerdict as ReferenceVerdict
     from ..measure.stats import mean as mean_of
@@ -180,6 +181,7 @@ PLACES = {
     "rounded_range": "logs.printed:rounded",
     "Attempts": "logs.restarts",
     "Signatures": "logs.signatures",
+    "SourceReader": "logs.source_reader",
     "Judge": "measure.judge",
     "ReferenceVerdict": "measure.judge",
     "mean_of": "measure.stats:mean",

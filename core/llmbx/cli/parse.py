@@ -91,7 +91,7 @@ def command(
     chosen = check(window) if window is not None else None
     plugins = load()
     formats = plugins.log_formats()
-    logs = with_formats(find_logs([path_or_run(path) for path in paths] or (DEFAULT,)), formats, log_format)
+    logs = with_formats(find_logs([path_or_run(path) for path in paths] or (DEFAULT,)), formats, plugins, log_format)
     machine = machine_of(gpu_type, gpus, dtype)
     rows = parse_logs(logs, formats, plugins, chosen, intervals=format_ == "json", machine=machine)
     if save:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
 from ..errors import PluginError, UsageError, did_you_mean
 from ..logs.find import LogFile
 from ..logs.parser import LogFormat
-from ..logs.sources.files import kind_of
+from ..logs.source_reader import SourceReader
 from ..model import Source
+from ..plugins.manager import Plugins
 
 
-def with_formats(logs: Sequence[LogFile], formats: Sequence[LogFormat], name: str | None) -> list[LogFile]:
+def with_formats(
+    logs: Sequence[LogFile], formats: Sequence[LogFormat], plugins: Plugins, name: str | None
+) -> list[LogFile]:
     """The logs; each file of records with its kind and the only format that declares such files.
 
     `name` is the format to use for all. Raises `UsageError` if it is unknown, or if no format, or more than one,
@@ -24,11 +27,23 @@ def with_formats(logs: Sequence[LogFile], formats: Sequence[LogFormat], name: st
     files = [log for log in logs if _is_file(log)]
     asked = [format_ for format_ in formats if name in (None, format_.name)]
     sources = {format_.name: sources_of(format_) for format_ in asked} if files else {}
-    return [_marked(log, sources, name) if log in files else log.replace(format=name) for log in logs]
+    readers = [*plugins.source_readers.values()] if files else []
+    return [_marked(log, sources, readers, name) if log in files else log.replace(format=name) for log in logs]
 
 
-def _marked(log: LogFile, sources: dict[str, tuple[Source, ...]], name: str | None) -> LogFile:
-    kind = kind_of(Path(log.path).name, [source for found in sources.values() for source in found])
+def kind_of(name: str, sources: Iterable[Source], readers: Iterable[type[SourceReader]]) -> str | None:
+    """How a file is read that is not in a run's folder: by the formats' patterns, else by its name; None for a log."""
+    for source in sources:
+        if fnmatch(name, source.glob.rpartition("/")[2]):
+            return source.kind
+    return next((reader.kind for reader in readers if reader.recognizes(name)), None)
+
+
+def _marked(
+    log: LogFile, sources: dict[str, tuple[Source, ...]], readers: Sequence[type[SourceReader]], name: str | None
+) -> LogFile:
+    declared = [source for of_format in sources.values() for source in of_format]
+    kind = kind_of(Path(log.path).name, declared, readers)
     marked: LogFile = log.replace(kind=kind, format=name)
     return marked if kind is None or name is not None else marked.replace(format=_only_format(log, sources))
 

@@ -39,7 +39,7 @@ class TrainingLog:
         format declares; `InfraError` if a log cannot be read.
         """
         formats = plugins.log_formats()
-        found = (read(log, formats, plugins) for log in with_formats(find_logs([path]), formats, None))
+        found = (read(log, formats, plugins) for log in with_formats(find_logs([path]), formats, plugins, None))
         return [TrainingLog(reading) for reading in found if reading is not None]
 
     @property

@@ -12,7 +12,6 @@ from pathlib import Path
 from ..config.install import RECORD
 from ..errors import UsageError
 from ..model import Value
-from ..model.measure import SourceKind
 from ..model.run_folder import NOT_LOGS
 from ..run_files import RunFile, RunFolder
 from .lines import LineReader
@@ -36,7 +35,7 @@ class LogFile(Value, frozen=True):
     path: str
     experiment: str
     run_dir: str | None = None
-    kind: SourceKind | None = None
+    kind: str | None = None
     format: str | None = None
     named: bool = False
     copy: str | None = None

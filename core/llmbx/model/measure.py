@@ -42,7 +42,7 @@ class Measure(Value, frozen=True):
     """One sentence about what is measured."""
 
 
-SourceKind = Literal["lines", "jsonl", "tensorboard", "wandb"]
+SourceKind = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,39}$")]
 
 
 class Source(Value, frozen=True):
@@ -51,8 +51,8 @@ class Source(Value, frozen=True):
     glob: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
     """Pattern of the files, relative to the run's folder: `metrics-rank-*.jsonl`, `tb/**/events.out.tfevents.*`."""
     kind: SourceKind
-    """`lines`: text, given to `feed`; `jsonl` (one JSON object per line), `tensorboard` (event files) and `wandb`
-    (files of an offline run): records, given to `feed_record`. The last two are read by their own packages.
+    """`lines`: text, given to `feed`; `jsonl` (one JSON object per line), `tensorboard` (event files), `wandb` (files
+    of an offline run), or the kind of a reader that a plugin registers: records, given to `feed_record`.
     """
 
 

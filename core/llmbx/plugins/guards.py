@@ -18,7 +18,7 @@ from ..model import Finding
 from .calls import Call
 from .descriptions import describe_type
 from .hangs import NEVER, limit_s
-from .log_parser import CheckedParser
+from .log_parser import CheckedParser, FindReader, no_reader
 from .validation import Returns, method_returns, validate_answer
 
 if TYPE_CHECKING:
@@ -76,13 +76,14 @@ def guard_tool(tool: T, plugin: str, kind: type) -> T:
     return cast(T, _Tool(tool, plugin, kind))
 
 
-def make_parser(format_: LogFormat, owner: str) -> CheckedParser:
+def make_parser(format_: LogFormat, owner: str, source_reader: FindReader = no_reader) -> CheckedParser:
     """Make the parser of a log format. Raises `PluginError` if it is not one."""
     name = f"parser of log format '{format_.name}'"
-    return CheckedParser(guarded(format_.parser, owner, name, Returns(False, LogParser))(), owner)
+    parser = guarded(format_.parser, owner, name, Returns(False, LogParser))()
+    return CheckedParser(parser, owner, source_reader)
 
 
-def guard_format(format_: LogFormat, owner: str) -> LogFormat:
+def guard_format(format_: LogFormat, owner: str, source_reader: FindReader = no_reader) -> LogFormat:
     """Guard the functions of a log format. A sniffer that fails is reported once and then matches no line."""
 
     def call(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -90,7 +91,7 @@ def guard_format(format_: LogFormat, owner: str) -> LogFormat:
 
     sniff = _sniffer(call(lambda text: int(format_.sniff(text)), "sniff"))
     window = call(lambda experiment: str(format_.window(experiment)), "window")
-    parser = functools.partial(make_parser, format_, owner)
+    parser = functools.partial(make_parser, format_, owner, source_reader)
     return LogFormat(format_.name, format_.title, sniff, parser, window, format_.unit)
 
 

@@ -9,11 +9,13 @@ import msgspec
 from msgspec.structs import asdict, astuple, fields
 
 from ..codec import convert, validator
-from ..errors import LlmbxError, PluginError
+from ..errors import LlmbxError, PluginError, UsageError
 from ..logs.line import Line
 from ..logs.over_ranks import OverRanks
 from ..logs.parser import LogParser, Record
 from ..logs.printed import LIMITS, sensible
+from ..logs.source_files import LINES
+from ..logs.source_reader import SourceReader
 from ..model import Event, Measure, Prints, Source, SourceRecord, Step
 from .calls import PLUGIN_EXCEPTIONS, Call, failure
 from .descriptions import describe_error, describe_type
@@ -26,6 +28,15 @@ MAX_ODD = 8
 """Maximum number of lines about values that cannot be true that are kept."""
 
 
+FindReader = Callable[[str], type[SourceReader]]
+"""Finds the reader of a kind of files. Raises `UsageError` if there is none."""
+
+
+def no_reader(kind: str) -> type[SourceReader]:
+    """Refuse every kind of files: no plugin is known."""
+    raise UsageError(f"no plugin reads files of the kind {kind}")
+
+
 class CheckedParser(LogParser):
     """A log parser that yields only valid records. Its errors start with `owner` ("plugin 'toy'").
 
@@ -36,9 +47,10 @@ class CheckedParser(LogParser):
     Raises `PluginError` for an invalid declaration.
     """
 
-    def __init__(self, parser: LogParser, owner: str) -> None:
+    def __init__(self, parser: LogParser, owner: str, source_reader: FindReader = no_reader) -> None:
         self._parser = parser
         self._owner = owner
+        self.source_reader = source_reader
         self.odd_count = 0
         self.odd: list[str] = []
         self.first_step = parser.first_step if isinstance(parser.first_step, int) else None
@@ -48,7 +60,7 @@ class CheckedParser(LogParser):
         self.over_ranks = OverRanks(self.measures)
         self._measure_faults = MeasureFaults(self.measures, owner)
         self._combines = any(measure.over_ranks for measure in self.measures)
-        if any(source.kind != "lines" for source in self.sources):
+        if any(source.kind != LINES for source in self.sources):
             self._require_feed_record()
 
     @property

@@ -20,6 +20,8 @@ from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat
+from ..logs.source_files import LINES
+from ..logs.source_reader import SourceReader
 from ..measure.judge import NO_JUDGE, Judge
 from ..model import (
     Check,
@@ -98,7 +100,7 @@ class Framework:
         formats = [format_ for answer in self.plugins.ask(self.name, "parse_log", spec=spec) for format_ in answer]
         if not formats:
             raise PluginError(f"plugin '{self.name}': parse_log returned no LogFormat, expected at least one")
-        return make_parser(formats[0], f"plugin '{self.name}'")
+        return make_parser(formats[0], f"plugin '{self.name}'", self.plugins.source_reader)
 
     def compute_flops(self, spec: RunSpec) -> Flops | None:
         """Return the FLOPs of one sample, or None if the plugin has no formula (see `hookspecs.compute_flops`)."""
@@ -191,7 +193,7 @@ class Plugins:
 
     def ask_all(self) -> None:
         """Call the hooks that are called of all plugins, so that `broken` includes plugins that fail there."""
-        _ = self.workloads, self.settings
+        _ = self.workloads, self.settings, self.source_readers
         self.log_formats()
         self.runtimes()
         self.launchers()
@@ -274,10 +276,28 @@ class Plugins:
     def log_formats(self) -> list[LogFormat]:
         """Return every log format of every plugin."""
         return [
-            guard_format(f, f"plugin '{name}'")
+            guard_format(f, f"plugin '{name}'", self.source_reader)
             for name, formats in self.gather("parse_log", spec=None)
             for f in formats
         ]
+
+    @functools.cached_property
+    def source_readers(self) -> dict[str, type[SourceReader]]:
+        """The readers of files of records, by kind. A plugin that reuses a kind is disabled."""
+        readers: dict[str, type[SourceReader]] = {}
+        for plugin, kinds in self.gather("register_sources"):
+            taken = duplicate([LINES, *readers, *(reader.kind for reader in kinds)])
+            if taken is not None:
+                self.disable(plugin, f"plugin '{plugin}': the kind of sources '{taken}' has a reader already")
+                continue
+            readers |= {reader.kind: reader for reader in kinds}
+        return readers
+
+    def source_reader(self, kind: str) -> type[SourceReader]:
+        """Return the reader of a kind of files of records. Raises `UsageError` if no plugin registers one."""
+        if kind not in self.source_readers:
+            raise UsageError(f"no plugin reads files of the kind {kind}{did_you_mean(kind, self.source_readers)}")
+        return self.source_readers[kind]
 
     def runtimes(self) -> dict[str, Runtime]:
         """Return every runtime by name."""

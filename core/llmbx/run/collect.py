@@ -12,10 +12,9 @@ from ..logs.line import Line
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
 from ..logs.skim import Skimmer
-from ..logs.sources.files import Reads, SourceFile, SourceFiles, pieces
+from ..logs.source_files import Reads, SourceFile, SourceFiles, pieces
 from ..measure.interval import begun_after, with_covers
 from ..model import Damage
-from ..model.measure import SourceKind
 from ..plugins.log_parser import CheckedParser, as_checked
 from ..record import arrivals
 from ..record.folder import Run
@@ -63,9 +62,10 @@ def collect_run(parser: LogParser, run: Run) -> Log:
     return _closed(checked, collector, reader.long_lines, (*problems, *sources.faults()))
 
 
-def collect_source(parser: LogParser, path: Path | RunFile, kind: SourceKind) -> Log:
+def collect_source(parser: LogParser, path: Path | RunFile, kind: str) -> Log:
     """Parse one file of a source by itself."""
-    checked, collector, file = as_checked(parser), Collector(), SourceFile(path, path.name, kind)
+    checked, collector = as_checked(parser), Collector()
+    file = SourceFile(path, path.name, kind, checked)
     checked.over_ranks.expect(file.rank)
     file.read_again(checked, collector.add, ())
     file.close(checked, collector.add)

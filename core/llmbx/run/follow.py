@@ -16,7 +16,7 @@ from ..logs.line import as_lines
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
 from ..logs.restarts import RESTARTED
-from ..logs.sources.files import SourceFiles
+from ..logs.source_files import SourceFiles
 from ..model import Event, JobStatus, Step
 from ..plugins.log_parser import as_checked
 from ..record import arrivals, first_step

@@ -331,7 +331,7 @@ class Plain(LogParser):
 
 def as_format(parser: type) -> LogFormat:
     format_ = LogFormat(parser.__name__, parser.__name__, lambda text: text.count("plain "), parser)
-    return guard_format(format_, "plugin 'x'")
+    return guard_format(format_, "plugin 'x'", load().source_reader)
 
 
 @pytest.fixture
@@ -342,6 +342,7 @@ def parse(monkeypatch: pytest.MonkeyPatch) -> Parse:
         known = [*FORMATS, *map(as_format, formats)]
         plugins = SimpleNamespace(
             log_formats=lambda: known,
+            source_readers=load().source_readers,
             frameworks=list,
             framework=load().framework,
             judge=load().judge,

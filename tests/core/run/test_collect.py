@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from llmbx.logs import source_files
 from llmbx.logs.parser import LogParser, Record
 from llmbx.logs.restarts import Attempts
-from llmbx.logs.sources import files
 from llmbx.model import Event, Step
 from llmbx.run.collect import collect, collect_file
 from llmbx.run.collector import Collector
@@ -113,7 +113,7 @@ def test_the_log_is_available_at_any_time() -> None:
 
 
 def test_a_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "CHUNK", 7)
+    monkeypatch.setattr(source_files, "CHUNK", 7)
     path = tmp_path / "log.out"
     path.write_bytes(b"".join(b"%d 1.5\r\n" % k for k in range(1000)) + b"1000 1.5\n")
     log = collect_file(Words(), path)

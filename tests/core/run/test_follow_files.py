@@ -17,6 +17,8 @@ from llmbx.launchers.base import LOCAL
 from llmbx.logs.line import Line
 from llmbx.logs.parser import LogParser, Record
 from llmbx.model import Event, Job, JobStatus, RunSpec, Source, SourceRecord, Step
+from llmbx.plugins.log_parser import CheckedParser
+from llmbx.plugins.manager import load
 from llmbx.record import arrivals
 from llmbx.record.folder import Record as RunRecord
 from llmbx.record.folder import Run
@@ -41,6 +43,11 @@ class Timed(LogParser):
 
     def feed_record(self, record: SourceRecord) -> Iterable[Record]:
         return [Step(number=record.step or 0, loss=float(str(record.values["loss"])))]
+
+
+def timed() -> CheckedParser:
+    """The format with the readers that the plugins register."""
+    return CheckedParser(Timed(), "plugin 'toy'", load().source_reader)
 
 
 class Shown:
@@ -129,7 +136,7 @@ def test_very_many_reads_are_thinned_and_stay_upper_limits(run: Run) -> None:
 
 def test_steps_of_other_files_appear_while_the_run_goes_on(run: Run) -> None:
     shown = Shown()
-    follower = Follower(run.log, Timed, shown, lambda at: None, sources_s=0.0)
+    follower = Follower(run.log, timed, shown, lambda at: None, sources_s=0.0)
     path = run.path / "images.jsonl"
     follower.read()
     append(path, json.dumps({"step": 1, "loss": 2.5}) + "\n" + '{"step": 2, "lo')
@@ -142,7 +149,7 @@ def test_steps_of_other_files_appear_while_the_run_goes_on(run: Run) -> None:
     assert shown.numbers == [1, 2] and follower.last_growth > grown, "a run that writes there has not stalled"
     follower.close()
     assert shown.numbers == [1, 2, 3]
-    assert [(step.number, step.loss) for step in collect_run(Timed(), run).steps] == [(1, 2.5), (2, 1.5), (3, 1.0)]
+    assert [(step.number, step.loss) for step in collect_run(timed(), run).steps] == [(1, 2.5), (2, 1.5), (3, 1.0)]
 
 
 class Tracked(Timed):
@@ -151,9 +158,13 @@ class Tracked(Timed):
     sources = (Source(glob="tb/**/events.out.tfevents.*", kind="tensorboard"),)
 
 
+def tracked() -> CheckedParser:
+    return CheckedParser(Tracked(), "plugin 'toy'", load().source_reader)
+
+
 def test_steps_that_tensorboards_own_writer_writes_appear_while_the_run_goes_on(run: Run) -> None:
     shown = Shown()
-    follower = Follower(run.log, Tracked, shown, lambda at: None, sources_s=0.0)
+    follower = Follower(run.log, tracked, shown, lambda at: None, sources_s=0.0)
     follower.read()
     writer = EventFileWriter(str(run.path / "tb" / "rank-0"))
     for step in (1, 2, 3):
@@ -165,14 +176,14 @@ def test_steps_that_tensorboards_own_writer_writes_appear_while_the_run_goes_on(
     writer.close()
     follower.close()
     assert shown.numbers == [1, 2, 3]
-    assert [(step.number, step.loss) for step in collect_run(Tracked(), run).steps][1] == (2, 0.5)
+    assert [(step.number, step.loss) for step in collect_run(tracked(), run).steps][1] == (2, 0.5)
 
 
 def test_the_step_of_a_file_that_is_read_rarely_may_be_that_old(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     for clock in ("time", "monotonic"):
         monkeypatch.setattr(time, clock, lambda: now[0])
-    follower = Follower(run.log, Timed, Shown(), lambda at: None, sources_s=1.0)
+    follower = Follower(run.log, timed, Shown(), lambda at: None, sources_s=1.0)
     follower.read()
     append(run.path / "images.jsonl", json.dumps({"step": 1, "loss": 2.5}) + "\n")
     for _ in range(6):
@@ -187,7 +198,7 @@ def test_a_clock_that_is_set_changes_no_arrival(run: Run, monkeypatch: pytest.Mo
     monkeypatch.setattr(time, "time", lambda: now + jumped)
     monkeypatch.setattr(time, "monotonic", lambda: now - 900.0)
     shown = Shown()
-    follower = Follower(run.log, Timed, shown, lambda at: None, sources_s=1.0)
+    follower = Follower(run.log, timed, shown, lambda at: None, sources_s=1.0)
     follower.read()
     for number in range(1, 5):
         now += 2.0
@@ -205,7 +216,7 @@ def test_secrets_in_other_files_are_overwritten_before_they_are_read(run: Run, m
     monkeypatch.setenv("HF_TOKEN", secret)
     path = run.path / "images.jsonl"
     append(path, json.dumps({"step": 1, "loss": 2.5, "token": secret}) + "\n")
-    Follower(run.log, Timed, Shown(), lambda at: None, Masked(run, elsewhere=False)).read()
+    Follower(run.log, timed, Shown(), lambda at: None, Masked(run, elsewhere=False)).read()
     assert secret not in path.read_text() and '"loss": 2.5' in path.read_text()
 
 
@@ -224,12 +235,12 @@ class Noting(Shown):
 def test_a_log_that_must_not_be_read_is_named_once_and_the_run_goes_on(put: Callable[[Path], None], run: Run) -> None:
     put(run.log)
     shown = Noting()
-    follower = Follower(run.log, Timed, shown, first=lambda at: None)
+    follower = Follower(run.log, timed, shown, first=lambda at: None)
     for _ in range(3):
         follower.read()
     (note,) = shown.notes
     assert note.startswith(f"{run.log.name}: cannot be read: it is a ")
-    log = collect_run(Timed(), run)
+    log = collect_run(timed(), run)
     assert log.steps == [] and log.notes == (note,)
     run.log.unlink()
     append(run.log, "step 1\n")

@@ -1,10 +1,12 @@
-"""Files of an offline run of W&B (`run-*.wandb`), read by the program `wandb-core` of the package `wandb`.
+"""Files of an offline run of W&B (`run-*.wandb`), read by `wandb-core` of the package `wandb`.
 
-`wandb leet inspect --json` prints each record of such a file as a line of JSON. Its history is used.
+`wandb leet inspect --json` prints each record of such a file as a line of JSON. The history is
+used.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -13,11 +15,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import BinaryIO
 
-from ...errors import UsageError
-from ...model import SourceRecord
-from ..lines import last_lines, shortened
-from .base import Faults, real_number, whole_number
+from llmbx.api import CUT, SourceReader, SourceRecord, UsageError
+
 from .jsonl import JsonLines
+from .values import real_number, whole_number
 
 LEAST = (0, 31)
 """First version of the package whose program prints JSON."""
@@ -29,37 +30,43 @@ LONGEST_MESSAGE, MOST_MESSAGES = 200, 4096
 """How much of a message of the program, and of all its messages, is read: characters, bytes."""
 
 
-class OfflineRun:
-    """Reads a file of an offline run. See `base.Reader`. Raises `UsageError` if the package is missing or too old.
+class OfflineRun(SourceReader):
+    """Reads a file of an offline run. Raises `UsageError` if the package is missing or too old.
 
-    The program reads the whole file each time (about 30 ms for a short one); records that are known are skipped.
+    The program reads the whole file each time (about 30 ms for a short one); records that were read
+    before are skipped.
     """
 
+    kind = "wandb"
+
     def __init__(self, source: str, rank: int | None) -> None:
-        self.faults = Faults()
-        self._source, self._rank = source, rank
+        super().__init__(source, rank)
         self._program = _program()
         self._last = 0
 
+    @classmethod
+    def recognizes(cls, name: str) -> bool:
+        """By the suffix .wandb."""
+        return name.endswith(".wandb")
+
     def read(self, file: BinaryIO) -> Iterator[SourceRecord]:
         """The records of the history that were completed since."""
-        lines = JsonLines(self._source, self._rank)
-        argv = [self._program, "leet", "inspect", "--no-observability", "--json", "--run-file", "/dev/stdin"]
+        lines = JsonLines(self.source, self.rank)
+        options = ["--no-observability", "--json", "--run-file", "/dev/stdin"]
+        argv = [self._program, "leet", "inspect", *options]
         with tempfile.TemporaryDirectory() as folder:
             output, messages = Path(folder, "records"), Path(folder, "messages")
             with output.open("wb") as stdout, messages.open("wb") as stderr:
-                done = subprocess.run(argv, stdin=file, stdout=stdout, stderr=stderr, check=False)
+                program = subprocess.run(
+                    argv, stdin=file, stdout=stdout, stderr=stderr, check=False
+                )
             with output.open("rb") as records:
                 for record in lines.read(records):
                     yield from self._history(record.values)
             self.faults = lines.faults
-            self.faults.messages = [shortened(line, LONGEST_MESSAGE) for line in last_lines(messages, MOST_MESSAGES)]
-        if done.returncode and not self.faults.messages:
-            self.faults.messages = [f"wandb-core ended with exit code {done.returncode}"]
-
-    def close(self) -> list[SourceRecord]:
-        """Nothing: a record is complete or not."""
-        return []
+            self.faults.messages = _last_messages(messages)
+        if program.returncode and not self.faults.messages:
+            self.faults.messages = [f"wandb-core ended with exit code {program.returncode}"]
 
     def _history(self, record: Mapping[str, object]) -> Iterator[SourceRecord]:
         number, history = whole_number(record, "num"), record.get("history")
@@ -69,13 +76,33 @@ class OfflineRun:
         item = history.get("item") if isinstance(history, dict) else None
         if isinstance(item, dict):
             values = {name: _number(value) for name, value in item.items()}
-            step, at = whole_number(values, "_step"), real_number(values, "_timestamp")
-            yield SourceRecord(source=self._source, rank=self._rank, step=step, wall_time=at, values=values)
+            yield SourceRecord(
+                source=self.source,
+                rank=self.rank,
+                step=whole_number(values, "_step"),
+                wall_time=real_number(values, "_timestamp"),
+                values=values,
+            )
 
 
 def _number(value: object) -> object:
     """The value; the number that it stands for if it is one that JSON does not have."""
     return NOT_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+def _last_messages(path: Path) -> list[str]:
+    """The last messages of the program, without control characters, each cut if it is long."""
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_MESSAGES))
+        lines = file.read().decode("utf-8", "replace").split("\n")
+    return [_shortened(line) for line in lines if line]
+
+
+def _shortened(message: str) -> str:
+    printable = "".join(c if c.isprintable() else "?" for c in message[: LONGEST_MESSAGE + 1])
+    if len(printable) <= LONGEST_MESSAGE:
+        return printable
+    return f"{printable[:LONGEST_MESSAGE]}{CUT}"
 
 
 def _program() -> str:
@@ -86,5 +113,6 @@ def _program() -> str:
     except metadata.PackageNotFoundError:
         version = None
     if version is None or (int(version[1]), int(version[2])) < LEAST:
-        raise UsageError(f"wandb {LEAST[0]}.{LEAST[1]} or newer is not installed: pip install 'llmbx[wandb]'")
+        least = f"wandb {LEAST[0]}.{LEAST[1]}"
+        raise UsageError(f"{least} or newer is not installed: pip install 'llmbx[wandb]'")
     return str(package.locate_file("wandb/bin/wandb-core"))

@@ -21,13 +21,17 @@ from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
-from llmbx.logs.sources import offline_run
-from llmbx.logs.sources.base import LIMIT, Reader
-from llmbx.logs.sources.event_file import EventFile
-from llmbx.logs.sources.files import SourceFile
-from llmbx.logs.sources.jsonl import JsonLines
-from llmbx.logs.sources.offline_run import OfflineRun
+from llmbx.logs.lines import LIMIT
+from llmbx.logs.plain import PlainParser
+from llmbx.logs.source_files import SourceFile
+from llmbx.logs.source_reader import SourceReader as Reader
 from llmbx.model import SourceRecord
+from llmbx.plugins.log_parser import CheckedParser
+from llmbx.plugins.manager import load
+from llmbx_parse.sources import offline_run
+from llmbx_parse.sources.event_file import EventFile
+from llmbx_parse.sources.jsonl import JsonLines
+from llmbx_parse.sources.offline_run import OfflineRun
 
 BLOCK = 1 << 15
 """Length of a block of an offline run."""
@@ -231,6 +235,7 @@ def test_an_older_package_is_one_line(path: Path, monkeypatch: pytest.MonkeyPatc
         version = "0.30.2"
 
     monkeypatch.setattr(offline_run.metadata, "distribution", lambda name: Old())
-    assert SourceFile(path, "f", "wandb").faults() == [
+    parser = CheckedParser(PlainParser(), "plugin 'toy'", load().source_reader)
+    assert SourceFile(path, "f", "wandb", parser).faults() == [
         "f: wandb 0.31 or newer is not installed: pip install 'llmbx[wandb]'"
     ]

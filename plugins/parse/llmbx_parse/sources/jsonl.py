@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from ...model import SourceRecord
-from ..lines import CHUNK
-from .base import LIMIT, Faults, as_object, real_number, whole_number
+from llmbx.api import SourceReader, SourceRecord
+
+from .values import as_object, real_number, whole_number
+
+CHUNK = 1 << 20
 
 
-class JsonLines:
-    """Reads a file with one JSON object per line; empty lines are ignored. See `base.Reader`."""
+class JsonLines(SourceReader):
+    """Reads a file with one JSON object per line; empty lines are ignored."""
+
+    kind = "jsonl"
+    is_text = True
 
     def __init__(self, source: str, rank: int | None) -> None:
-        self.faults = Faults()
-        self._source, self._rank = source, rank
+        super().__init__(source, rank)
         self._rest = b""
         self._skipping = False
         self._line = self._at = 0
+
+    @classmethod
+    def recognizes(cls, name: str) -> bool:
+        """By the suffix .jsonl."""
+        return name.endswith(".jsonl")
 
     def read(self, file: BinaryIO) -> Iterator[SourceRecord]:
         """The records of the lines that were completed since."""
@@ -38,9 +47,9 @@ class JsonLines:
         rest, self._rest = self._rest, b""
         if self._skipping or not rest.strip():
             return []
-        known = as_object(rest)
-        self.faults.incomplete = known is None
-        return [] if known is None else [self._record(known)]
+        values = as_object(rest)
+        self.faults.incomplete = values is None
+        return [] if values is None else [self._record(values)]
 
     def _finish(self, end: bytes) -> list[SourceRecord]:
         self._line += 1
@@ -51,21 +60,26 @@ class JsonLines:
             return []
         if not line.strip():
             return []
-        known = as_object(line)
-        if known is None:
+        values = as_object(line)
+        if values is None:
             self.faults.note_invalid(f"line {self._line} is not a JSON object")
             return []
-        return [self._record(known)]
+        return [self._record(values)]
 
     def _keep(self, part: bytes) -> None:
         if self._skipping:
             return
-        if len(self._rest) + len(part) > LIMIT:
+        if len(self._rest) + len(part) > self.limit:
             self.faults.too_long += 1
             self._rest, self._skipping = b"", True
         else:
             self._rest += part
 
     def _record(self, values: dict[str, object]) -> SourceRecord:
-        step, at = whole_number(values, "step"), real_number(values, "wall_time")
-        return SourceRecord(source=self._source, rank=self._rank, step=step, wall_time=at, values=values)
+        return SourceRecord(
+            source=self.source,
+            rank=self.rank,
+            step=whole_number(values, "step"),
+            wall_time=real_number(values, "wall_time"),
+            values=values,
+        )

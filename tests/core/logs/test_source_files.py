@@ -10,14 +10,36 @@ from typing import BinaryIO
 
 import pytest
 
+from llmbx.logs import source_files
 from llmbx.logs.line import Line, as_lines, rank_in
 from llmbx.logs.parser import LogParser, Record
-from llmbx.logs.sources import files
-from llmbx.logs.sources.files import SourceFiles, kind_of
-from llmbx.logs.sources.jsonl import JsonLines
+from llmbx.logs.source_files import SourceFiles
+from llmbx.logs.source_reader import SourceReader
 from llmbx.model import Event, Measure, Source, SourceRecord, Step
 from llmbx.plugins.log_parser import CheckedParser
 from llmbx.run.collect import collect_source
+
+
+class Objects(SourceReader):
+    """Reads one JSON object per line, as a plugin does."""
+
+    kind = "jsonl"
+    is_text = True
+
+    def __init__(self, source: str, rank: int | None) -> None:
+        super().__init__(source, rank)
+        self.at = 0
+
+    def read(self, file: BinaryIO) -> Iterator[SourceRecord]:
+        file.seek(self.at)
+        for text in file:
+            if not text.endswith(b"\n"):
+                self.faults.incomplete = True
+                return
+            self.at += len(text)
+            self.faults.incomplete = False
+            values = json.loads(text)
+            yield SourceRecord(source=self.source, rank=self.rank, step=values["step"], values=values)
 
 
 class Reading(LogParser):
@@ -37,6 +59,10 @@ class Reading(LogParser):
         return [Step(number=record.step or 0, time_s=1.0, measures={"images": record.values["images"]})]
 
 
+def checked_parser(parser: LogParser, reader: type[SourceReader] = Objects) -> CheckedParser:
+    return CheckedParser(parser, "plugin 'toy'", lambda kind: reader)
+
+
 def line(step: int, images: float) -> str:
     return json.dumps({"step": step, "images": images}) + "\n"
 
@@ -48,7 +74,7 @@ def origin(line: Line) -> tuple[str, float | None, str | None]:
 
 def all_steps(folder: Path) -> tuple[dict[int, dict[str, float]], list[str]]:
     """The measures by step, read from the folder, and the faults."""
-    checked = CheckedParser(Reading(), "plugin 'toy'")
+    checked = checked_parser(Reading())
     sources, found = SourceFiles(folder, checked), list[Step | Event]()
     sources.read_all(found.append, {})
     for record in checked.close():
@@ -84,7 +110,7 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path: P
 
 
 def test_a_growing_file_is_read_on_and_an_unfinished_record_waited_for(tmp_path: Path) -> None:
-    path, checked = tmp_path / "metrics-rank-0.jsonl", CheckedParser(Reading(), "x")
+    path, checked = tmp_path / "metrics-rank-0.jsonl", checked_parser(Reading())
     sources, found = SourceFiles(tmp_path, checked), list[Step | Event]()
     assert not sources.advance(found.append)
     path.write_text(line(1, 1.0) + line(2, 2.0)[:9])
@@ -97,17 +123,16 @@ def test_a_growing_file_is_read_on_and_an_unfinished_record_waited_for(tmp_path:
     assert [step.measures for step in checked.close()] == [{"images": 1.0}, {"images": 2.0}]  # type: ignore[union-attr]
 
 
-def test_a_file_that_has_not_grown_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_has_not_grown_is_not_read_again(tmp_path: Path) -> None:
     """A reader may read it from its beginning each time."""
     reads = list[int]()
 
-    class Counting(JsonLines):
+    class Counting(Objects):
         def read(self, file: BinaryIO) -> Iterator[SourceRecord]:
             reads.append(1)
             return super().read(file)
 
-    monkeypatch.setattr(files, "reader_of", lambda kind, source, rank: Counting(source, rank))
-    path, sources = tmp_path / "metrics-rank-0.jsonl", SourceFiles(tmp_path, CheckedParser(Reading(), "x"))
+    path, sources = tmp_path / "metrics-rank-0.jsonl", SourceFiles(tmp_path, checked_parser(Reading(), Counting))
     for content in (line(1, 1.0), "", "", line(2, 2.0)):
         with path.open("a") as file:
             file.write(content)
@@ -120,7 +145,7 @@ def test_lines_have_source_rank_stream_and_time(tmp_path: Path) -> None:
     path = tmp_path / "logs/node-1/rank-3.stderr.log"
     path.write_text("first\n")
     parser = Reading()
-    sources = SourceFiles(tmp_path, CheckedParser(parser, "x"))
+    sources = SourceFiles(tmp_path, checked_parser(parser))
     sources.advance(lambda record: None)
     with path.open("a") as file:
         file.write("[1,7]<stdout>: second\n")
@@ -136,12 +161,12 @@ def test_lines_have_source_rank_stream_and_time(tmp_path: Path) -> None:
     assert (second.rank, second.stream) == (7, "stdout"), "the label of the line is closer than the name of the file"
     assert second.arrived == 5.0
     again = Reading()
-    SourceFiles(tmp_path, CheckedParser(again, "x")).read_all(lambda record: None, sources.reads())
+    SourceFiles(tmp_path, checked_parser(again)).read_all(lambda record: None, sources.reads())
     assert [*map(origin, again.lines)] == [*map(origin, parser.lines)], "the whole file has the same times again"
 
 
 def test_too_many_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_FILES", 2)
+    monkeypatch.setattr(source_files, "MOST_FILES", 2)
     for rank in range(3):
         (tmp_path / f"metrics-rank-{rank}.jsonl").write_text(line(1, 1.0))
     found, faults = all_steps(tmp_path)
@@ -157,18 +182,26 @@ def test_the_rank_in_a_name(name: str, rank: int | None) -> None:
     assert rank_in(name) == rank
 
 
-def test_how_a_single_file_is_read() -> None:
-    assert kind_of("rank-3.log", Reading.sources) == "lines"
-    assert kind_of("events.out.tfevents.1.host", ()) == "tensorboard"
-    assert [kind_of(name, ()) for name in ("a.jsonl", "run-x.wandb", "log-x.out")] == ["jsonl", "wandb", None]
-
-
 def test_one_file_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "metrics-rank-3.jsonl"
     path.write_text(line(1, 2.0) + line(2, 4.0)[:5])
-    log = collect_source(Reading(), path, "jsonl")
+    log = collect_source(checked_parser(Reading()), path, "jsonl")
     assert [(step.number, step.measures) for step in log.steps] == [(1, {"images": 2.0})]
     assert log.notes == ("metrics-rank-3.jsonl: the last record is incomplete and skipped",)
+
+
+def test_a_reader_that_fails_is_reported_and_what_it_read_before_is_used(tmp_path: Path) -> None:
+    (tmp_path / "metrics-rank-0.jsonl").write_text(line(1, 1.0) + "nonsense\n" + line(2, 2.0))
+    measures, faults = all_steps(tmp_path)
+    assert measures == {1: {"images": 1.0}}
+    assert faults[0].startswith("metrics-rank-0.jsonl: its reader failed: JSONDecodeError: ")
+
+
+def test_a_kind_that_no_plugin_reads_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "metrics-rank-0.jsonl").write_text(line(1, 1.0))
+    sources = SourceFiles(tmp_path, CheckedParser(Reading(), "plugin 'toy'"))
+    sources.read_all(lambda record: None, {})
+    assert sources.faults() == ["metrics-rank-0.jsonl: no plugin reads files of the kind jsonl"]
 
 
 def test_what_a_label_says() -> None:

@@ -1,26 +1,27 @@
-"""Find the sources of a run and read them, also while they grow."""
+"""Find the other files of a run that a log format reads, and read them, also while they grow."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from ...model import Event, Source, SourceRecord, Step
-from ...model.measure import SourceKind
-from ...run_files import RunFile, RunFolder
-from ..line import Line, as_lines, rank_in
-from ..lines import CHUNK, LineReader
-from ..over_ranks import OverRanks
-from .base import Reader
+from ..model import Event, Source, SourceRecord, Step
+from ..run_files import RunFile, RunFolder
+from .line import Line, as_lines, rank_in
+from .lines import CHUNK, LineReader
+from .over_ranks import OverRanks
+from .source_reader import SourceReader
 
 MOST_FILES = 4096
 """Maximum number of files of a run that are read, besides its log."""
 
 ATTEMPTS = "attempts"
 """Folder with the files of earlier attempts, which are not read."""
+
+LINES = "lines"
+"""The kind of text, which the parser reads line by line."""
 
 Reads = Sequence[tuple[int, float | None]]
 """How far a file had been read at which times: (bytes, epoch seconds)."""
@@ -33,6 +34,9 @@ class SourceParser(Protocol):
 
     sources: tuple[Source, ...]
     over_ranks: OverRanks
+
+    def source_reader(self, kind: str) -> type[SourceReader]:
+        """The reader of a kind of files. Raises `UsageError` if no plugin has one."""
 
     def read(self, lines: Iterable[Line], take: Take) -> None:
         """Parse lines of text."""
@@ -55,41 +59,25 @@ def pieces(path: Path | RunFile, reads: Reads) -> Iterator[tuple[bytes, float | 
                 yield chunk, at
 
 
-def kind_of(name: str, sources: Iterable[Source]) -> SourceKind | None:
-    """How a file is read that is not in a run's folder: by the format's patterns, else by its name; None for a log."""
-    for source in sources:
-        if fnmatch(name, source.glob.rpartition("/")[2]):
-            return source.kind
-    if ".tfevents." in name:
-        return "tensorboard"
-    return {".jsonl": "jsonl", ".wandb": "wandb"}.get(Path(name).suffix)  # type: ignore[return-value]
-
-
-def reader_of(kind: SourceKind, source: str, rank: int | None) -> Reader:
-    """A new reader for a file of records. Raises `UsageError` if a package that it needs is not installed."""
-    from .event_file import EventFile
-    from .jsonl import JsonLines
-    from .offline_run import OfflineRun
-
-    if kind == "jsonl":
-        return JsonLines(source, rank)
-    return EventFile(source, rank) if kind == "tensorboard" else OfflineRun(source, rank)
-
-
 class SourceFile:
     """One file of a source, and how far it has been read. `reads` has the ends of the parts and their times."""
 
-    def __init__(self, path: Path | RunFile, name: str, kind: SourceKind) -> None:
-        self.path, self.name, self.kind, self.rank = path, name, kind, rank_in(name)
+    def __init__(self, path: Path | RunFile, name: str, kind: str, parser: SourceParser) -> None:
+        self.path, self.name, self.rank = path, name, rank_in(name)
         self.reads: list[tuple[int, float | None]] = []
         self.problem = ""
-        self._lines = LineReader() if kind == "lines" else None
-        self._records: Reader | None = None
+        self._lines = LineReader() if kind == LINES else None
+        self._records: SourceReader | None = None
         self._offset = 0
         try:
-            self._records = reader_of(kind, name, self.rank) if kind != "lines" else None
-        except Exception as error:  # a package is missing, or broken in any way
+            self._records = parser.source_reader(kind)(name, self.rank) if kind != LINES else None
+        except Exception as error:  # no plugin reads it, or a package is missing, or broken in any way
             self.problem = str(error)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its secrets can be masked."""
+        return self._lines is not None or (self._records is not None and self._records.is_text)
 
     def read(self, parser: SourceParser, take: Take, at: float | None) -> bool:
         """Read what was written since, at the time `at`; return whether there was anything."""
@@ -145,7 +133,16 @@ class SourceFile:
             return
         self._offset = size
         file.seek(0)
-        parser.read_records(self._records.read(file), take)
+        parser.read_records(self._guarded(self._records.read(file)), take)
+
+    def _guarded(self, records: Iterable[SourceRecord]) -> Iterator[SourceRecord]:
+        """The records up to a fault of their reader, which is noted."""
+        try:
+            yield from records
+        except OSError:
+            raise
+        except Exception as error:
+            self.problem = f"its reader failed: {type(error).__name__}: {error}"
 
 
 class SourceFiles:
@@ -167,7 +164,7 @@ class SourceFiles:
     def text_files(self) -> list[Path | RunFile]:
         """The files that are text, those that have just appeared included."""
         self._find()
-        return [file.path for file in self._files.values() if file.kind in ("lines", "jsonl")]
+        return [file.path for file in self._files.values() if file.is_text]
 
     def read_all(self, take: Take, reads: Mapping[str, Reads]) -> None:
         """Read all files once, to their ends."""
@@ -197,7 +194,7 @@ class SourceFiles:
             if len(names) > left:
                 self._dropped.add(source.glob)
             for name in names[:left]:
-                self._files[name] = SourceFile(self._folder.file(name), name, source.kind)
+                self._files[name] = SourceFile(self._folder.file(name), name, source.kind, self._parser)
                 self._parser.over_ranks.expect(rank_in(name))
 
     def _new_names(self, glob: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """TensorBoard event files, read by the package `tensorboard`: the scalars of each event.
 
-Scalars may be stored as `simple_value` or as a tensor with one number; images, histograms and text are not read.
+Scalars may be stored as `simple_value` or as a tensor with one number; images, histograms and text
+are not read.
 """
 
 from __future__ import annotations
@@ -9,24 +10,30 @@ import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from ...model import SourceRecord
-from ...optional import imported
-from .base import Faults
+from llmbx.api import SourceReader, SourceRecord
+from llmbx.api.verbs import imported
 
 
-class EventFile:
-    """Reads a TensorBoard event file. See `base.Reader`. Raises `UsageError` if the package is not installed."""
+class EventFile(SourceReader):
+    """Reads a TensorBoard event file. Raises `UsageError` if the package is not installed."""
+
+    kind = "tensorboard"
 
     def __init__(self, source: str, rank: int | None) -> None:
-        self.faults = Faults()
-        self._source, self._rank = source, rank
+        super().__init__(source, rank)
         self._at = self._size = 0
-        # These two read the format without TensorFlow. `EventFileLoader`, which uses them, opens the file by its name
-        # and does not say what is wrong with it.
-        self._records = imported("tensorboard.compat.tensorflow_stub.pywrap_tensorflow").PyRecordReader_New
+        # These two read the format without TensorFlow. `EventFileLoader`, which uses them, opens
+        # the file by its name and does not say what is wrong with it.
+        reader = imported("tensorboard.compat.tensorflow_stub.pywrap_tensorflow")
+        self._records = reader.PyRecordReader_New
         self._errors = imported("tensorboard.compat.tensorflow_stub.errors")
         self._event = imported("tensorboard.compat.proto.event_pb2").Event
         self._tensors = imported("tensorboard.util.tensor_util")
+
+    @classmethod
+    def recognizes(cls, name: str) -> bool:
+        """By the part `.tfevents.` of the name."""
+        return ".tfevents." in name
 
     def read(self, file: BinaryIO) -> Iterator[SourceRecord]:
         """The events that were completed since."""
@@ -44,7 +51,7 @@ class EventFile:
         return []
 
     def _has_next(self, records: Any, file: BinaryIO) -> bool:
-        """Read the next event; return whether there is one. No event is found behind a damaged one."""
+        """Read the next event; return whether there is one. None is found behind a damaged one."""
         try:
             records.GetNext()
         except self._errors.OutOfRangeError:
@@ -62,17 +69,26 @@ class EventFile:
             self.faults.note_invalid(f"before byte {self._at}: {error}")
             return
         scalars = {value.tag: self._scalar(value) for value in event.summary.value if value.tag}
-        values: dict[str, object] = {tag: scalar for tag, scalar in scalars.items() if scalar is not None}
+        values: dict[str, object] = {
+            tag: scalar for tag, scalar in scalars.items() if scalar is not None
+        }
         if values:
-            at = event.wall_time or None
-            yield SourceRecord(source=self._source, rank=self._rank, step=event.step, wall_time=at, values=values)
+            yield SourceRecord(
+                source=self.source,
+                rank=self.rank,
+                step=event.step,
+                wall_time=event.wall_time or None,
+                values=values,
+            )
 
     def _scalar(self, value: Any) -> float | None:
         """The number of a summary's value; None if it is not a scalar."""
-        kind = value.WhichOneof("value")
-        if kind == "simple_value":
+        field = value.WhichOneof("value")
+        if field == "simple_value":
             return float(value.simple_value)
-        if kind != "tensor" or any(dimension.size != 1 for dimension in value.tensor.tensor_shape.dim):
+        if field != "tensor":
+            return None
+        if any(dimension.size != 1 for dimension in value.tensor.tensor_shape.dim):
             return None
         try:
             return float(self._tensors.make_ndarray(value.tensor).item())

@@ -1,1 +1,0 @@
-"""Read other files of a run than its log: JSON lines, event files, offline run files and the logs of ranks."""

@@ -1,0 +1,1 @@
+"""Read training logs of any origin: `llmbx parse`, and the readers of files of records."""
