@@ -10,6 +10,9 @@ difference of each column is a multiple of the tolerance of 5 %. A verdict is wr
 - slower although the difference is the tolerance (1.0): should be at most 5 of 100.
 
 The other columns show the power: equivalent at a difference of 0 and 0.5 tolerances, slower at 1.5 and 2.
+
+The second table is about machines that vary more than those of the prior: single runs, where the install has so many
+earlier repeats. The runs of each machine vary by 0.3 to 3 %; the true difference is the tolerance.
 """
 
 from __future__ import annotations
@@ -34,6 +37,9 @@ DESIGNS = {"1 run a side": 1, "3 runs a side": 3, "5 runs a side": 5, "5 pairs, 
 
 NOISES = ((0.005, 0.0), (0.02, 0.0), (0.02, 0.5), (0.02, 0.8))
 """Standard deviation of the steps and correlation of neighbors."""
+
+SPREADS = (0.003, 0.0075, 0.015, 0.03)
+EARLIER = (0, 2, 3, 5, 10, 20)
 
 DIFFERENCES = (0.0, 0.5, 1.0, 1.5, 2.0)
 """True differences in tolerances."""
@@ -77,7 +83,28 @@ def _change(runs: list[list[list[float]]], design: int) -> intervals.Change:
         return found
     one, two = (intervals.over_steps(side[0]) for side in runs)
     assert one is not None and two is not None
-    return intervals.change(one, two, between_runs=True)
+    return intervals.change(one, two, run_variation.PUBLISHED)
+
+
+def machine_verdict(seed: random.Random, spread: float, repeats: int) -> str:
+    """The verdict on two single runs of a machine with this spread, whose install has `repeats` earlier runs."""
+    earlier = [math.exp(spread * seed.gauss(0, 1)) for _ in range(repeats)]
+    means = [mean * math.exp(spread * seed.gauss(0, 1)) for mean in (1.0, 1 + TOLERANCE)]
+    sides = [intervals.exact(mean) for mean in means]
+    change = intervals.change(sides[0], sides[1], run_variation.learned([earlier]))
+    return decide_verdict(change, TOLERANCE)[0]
+
+
+def machines(comparisons: int) -> None:
+    """Print how many verdicts are wrong at a true difference of the tolerance, by spread and earlier repeats."""
+    print("spread  | wrong with 0, 2, 3, 5, 10, 20 earlier repeats")
+    for spread in SPREADS:
+        cells = []
+        for repeats in EARLIER:
+            source = random.Random(f"{spread} {repeats}")
+            verdicts = Counter(machine_verdict(source, spread, repeats) for _ in range(comparisons))
+            cells.append(100 * (verdicts["equivalent"] + verdicts["slower"]) / comparisons)
+        print(f"{100 * spread:4.1f} %    " + "  ".join(f"{cell:5.1f}" for cell in cells), flush=True)
 
 
 def rates(comparisons: int, design: int, noise: float, phi: float, difference: float, seed: int = 1) -> Counter[str]:
@@ -89,6 +116,7 @@ def rates(comparisons: int, design: int, noise: float, phi: float, difference: f
 def main() -> None:
     """Print one row for each design and noise; all cells are percentages."""
     asked = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    machines(asked)
     print("design           noise  phi  | wrong: slower or faster at 0, equivalent at 1.0, slower at 1.0 |"
           " equivalent at 0, 0.5; slower at 1.5, 2.0")  # fmt: skip
     for name, design in DESIGNS.items():

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from llmbx.api import Stability, Step, choose_window, mean_of, median_of
 
-from .statistics import autoregression, series
+from .statistics import autoregression, intervals, series
 
 LEAST_STEPS = 8
 """Fewest steps with a verdict: with fewer, steps that take twice as long in half of the window pass for noise."""
@@ -87,14 +87,22 @@ def _findings(steps: Sequence[Step], times: Sequence[float]) -> Iterator[Stabili
     noisy = noise > LARGEST_UNCERTAINTY
     if noisy:
         most = f"more than ±{100 * LARGEST_UNCERTAINTY:g} %"
-        reason = f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}, {most}"
+        reason = f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}, {most}; {_median(times)}"
         yield Stability(verdict="noisy", reason=reason)
     elif not explained:
         reason = f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}"
         yield Stability(verdict="stable", reason=reason)
     if seen.outliers:
         words = f"{series.outlier_words(seen.outliers)}, which move{'s' * (len(seen.outliers) == 1)} the mean by up to"
-        yield Stability(verdict="outliers" if matters else None, reason=f"{words} {_percent(shift)}")
+        figure = f"; {_median(times)}" if matters else ""
+        yield Stability(verdict="outliers" if matters else None, reason=f"{words} {_percent(shift)}{figure}")
+
+
+def _median(times: Sequence[float]) -> str:
+    """The figure for a window whose mean depends on single steps, in words."""
+    time = intervals.median_over_steps(times)
+    assert time is not None
+    return f"the median is {time.mean:.4g} s (95 % interval {time.low:.4g} to {time.high:.4g} s)"
 
 
 def uncertainty(times: Sequence[float]) -> float | None:

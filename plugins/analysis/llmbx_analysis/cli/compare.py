@@ -213,9 +213,11 @@ def _sides(
 
 
 def _compare_with_published(runs: list[Measured], workspace: Workspace, allowed: float, force: bool) -> Comparison:
+    from ..compare.earlier import spread_of
     from ..compare.published import compare_with_published
 
-    return compare_with_published(runs, workspace.plugins, workspace.config, allowed, force=force)
+    spread = spread_of(workspace.install, runs, workspace.plugins)
+    return compare_with_published(runs, workspace.plugins, workspace.config, allowed, force=force, spread=spread)
 
 
 def _compare(
@@ -225,13 +227,15 @@ def _compare(
     from llmbx_verdict.statistics import intervals
 
     from ..compare import ByMeasure, Gate, compare_runs
+    from ..compare.earlier import spread_of
 
     gate: Gate | ByMeasure | None = None
     if measure is not None:
         gate = ByMeasure(measure, chosen[0], chosen[1], intervals.LEVEL)
     elif name != "step_time":
         gate = Gate(name, chosen[0], chosen[1], workspace.plugins, intervals.LEVEL)
-    return compare_runs(chosen[0], chosen[1], allowed, force=force, baseline=tag, gate=gate)
+    spread = spread_of(workspace.install, [*chosen[0], *chosen[1]], workspace.plugins)
+    return compare_runs(chosen[0], chosen[1], allowed, force=force, baseline=tag, gate=gate, spread=spread)
 
 
 def _write_page(path: Path, found: Comparison, sides: list[list[Measured]]) -> None:

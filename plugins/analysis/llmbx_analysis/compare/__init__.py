@@ -7,13 +7,22 @@ from typing import Literal
 
 from llmbx.api import Reference, RunSpec
 from llmbx_verdict.statistics import intervals
+from llmbx_verdict.statistics.run_variation import PUBLISHED, Spread
 
 from .comparability import against_published, between_runs, run_warnings, side_warnings
 from .comparison import Comparison, Difference, Metric, Needed, Side, Verdict
 from .differences import NOTABLE, configuration_differences, differences, recipe_differences
 from .judgement import ByMeasure, Judged, judge, measure_metrics
 from .logs import MeasuredLog, log_differences
-from .measured import Measured, MeasuredRun, machines_of, measured, step_time, unknown_text
+from .measured import (
+    Measured,
+    MeasuredRun,
+    machines_of,
+    measured,
+    step_time,
+    step_times,
+    unknown_text,
+)
 from .metrics import change_of_pairs, disagreement, published_metrics, run_metrics, shape_metrics
 from .verdict import STEP_TIME, Gate
 
@@ -37,36 +46,38 @@ __all__ = [
 
 def compare_runs(
     a: Sequence[Measured], b: Sequence[Measured], tolerance: float, *, force: bool = False, baseline: str | None = None,
-    level: float = intervals.LEVEL, gate: Gate | ByMeasure | None = None,
+    level: float = intervals.LEVEL, gate: Gate | ByMeasure | None = None, spread: Spread = PUBLISHED,
 ) -> Comparison:  # fmt: skip
     """Compare B with A. Each side is a run, a log or several repeats (newest last); `baseline` is the tag of A, if any.
 
     The verdict is about the step time, or about the metric or measure of `gate`. `tolerance` and `level` are fractions.
+    `spread` is how much runs of this machine vary, for one run on each side.
     If the runs are not comparable, the result has no figures, unless `force` is set; it never has another verdict then.
     """
     profiles = gate is not None and gate.of_profiles
     reasons = tuple(dict.fromkeys(why for run_a in a for run_b in b for why in between_runs(run_a, run_b, profiles)))
     reasons = (*reasons, *(gate.reasons if gate is not None else ()))
     figures = force or not reasons
-    change = _change(a, b, level) if gate is None else gate.change if figures else None
+    change = _change(a, b, level, spread) if gate is None else gate.change if figures else None
     judged = judge(a, b, change if figures else None, tolerance, reasons, gate)
+    sides = _step_times(a, b, level, gate) if figures else (None, None)
     metrics = _metrics(a, b, gate) if figures else ()
     return _comparison(
         judged,
         tolerance,
         gate=gate.name if gate else STEP_TIME,
-        a=_side(a, level, figures, baseline),
-        b=_side(b, level, figures),
+        a=_side(a, sides[0], baseline),
+        b=_side(b, sides[1]),
         metrics=metrics,
         differences=_differences(a, b),
-        warnings=_warnings(a, b, judged, tolerance, gate) if figures else (),
+        warnings=_warnings(a, b, judged, tolerance, gate, spread) if figures else (),
         not_comparable_because=reasons,
     )
 
 
 def compare_published(
     reference: Reference, runs: Sequence[Measured], recipe: RunSpec | None, tolerance: float, *, force: bool = False,
-    disputed: Sequence[str] = (), level: float = intervals.LEVEL,
+    disputed: Sequence[str] = (), level: float = intervals.LEVEL, spread: Spread = PUBLISHED,
 ) -> Comparison:  # fmt: skip
     """Compare runs with a published row, which is the figure of one run with the rounding of its source.
 
@@ -79,9 +90,9 @@ def compare_published(
     rounding = reference.step_time_rounding_s or 0.0
     figure = intervals.rounded(reference.step_time_s, rounding, level)
     change = None
-    if figures and all(run.is_measured for run in runs):
+    if figures and _are_measured(runs):
         means = [run.mean_s for run in runs]
-        change = intervals.change_from_figure(reference.step_time_s, rounding, means, step_time(runs, level))
+        change = intervals.change_from_figure(reference.step_time_s, rounding, means, step_time(runs, level), spread)
     judged = judge((), runs, change, tolerance, reasons)
     warnings = tuple(f"published figure disputed: {text}" for text in disputed)
     if reference.step_time_from:
@@ -90,7 +101,7 @@ def compare_published(
         judged,
         tolerance,
         a=Side(kind="reference", label=reference.source, step_time_s=figure),
-        b=_side(runs, level, figures),
+        b=_side(runs, step_time(runs, level) if figures and _are_measured(runs) else None),
         metrics=tuple(published_metrics(reference, runs)) if figures else (),
         differences=_from_recipe(runs[-1], recipe),
         warnings=(*warnings, *side_warnings(runs, "B")) if figures else warnings,
@@ -111,9 +122,14 @@ def _metrics(a: Sequence[Measured], b: Sequence[Measured], gate: Gate | ByMeasur
 
 
 def _warnings(
-    a: Sequence[Measured], b: Sequence[Measured], judged: Judged, tolerance: float, gate: Gate | ByMeasure | None
+    a: Sequence[Measured],
+    b: Sequence[Measured],
+    judged: Judged,
+    tolerance: float,
+    gate: Gate | ByMeasure | None,
+    spread: Spread,
 ) -> tuple[str, ...]:
-    return (*run_warnings(a, b), *(disagreement(judged.verdict, a, b, tolerance) if gate is None else ()))
+    return (*run_warnings(a, b, spread), *(disagreement(judged.verdict, a, b, tolerance) if gate is None else ()))
 
 
 def _comparison(
@@ -138,25 +154,38 @@ def _comparison(
     )
 
 
-def _change(a: Sequence[Measured], b: Sequence[Measured], level: float) -> intervals.Change | None:
-    """The change over pairs, else over repeats if a side has repeats, else over the steps of two runs with the prior.
+def _change(a: Sequence[Measured], b: Sequence[Measured], level: float, spread: Spread) -> intervals.Change | None:
+    """The change over pairs, else over repeats if a side has repeats, else over the steps of two runs with the spread.
 
     None if a run is not measured.
     """
-    if not all(run.is_measured for run in (*a, *b)):
+    if not _are_measured((*a, *b)):
         return None
     pairs = change_of_pairs(a, b, level)
     repeats = pairs or intervals.change_of_repeats([run.mean_s for run in a], [run.mean_s for run in b], level)
-    return repeats or intervals.change(step_time(a, level), step_time(b, level), between_runs=True)
+    return repeats or intervals.change(*step_times(a, b, level), spread)
 
 
-def _side(runs: Sequence[Measured], level: float, figures: bool, baseline: str | None = None) -> Side:
-    shown = figures and all(run.is_measured for run in runs)
+def _are_measured(runs: Sequence[Measured]) -> bool:
+    return all(run.is_measured for run in runs)
+
+
+def _step_times(
+    a: Sequence[Measured], b: Sequence[Measured], level: float, gate: Gate | ByMeasure | None
+) -> tuple[intervals.Interval | None, intervals.Interval | None]:
+    """The step times of both sides as they are compared; None for a side without."""
+    if gate is None and _are_measured((*a, *b)):
+        return step_times(a, b, level)
+    time_a, time_b = (step_time(side, level) if _are_measured(side) else None for side in (a, b))
+    return time_a, time_b
+
+
+def _side(runs: Sequence[Measured], time: intervals.Interval | None, baseline: str | None = None) -> Side:
     return Side(
         kind="baseline" if baseline else _kind(runs),
         label=baseline or runs[-1].name,
         runs=tuple(run.name for run in runs),
-        step_time_s=step_time(runs, level) if shown else None,
+        step_time_s=time,
         windows=tuple(dict.fromkeys(run.window for run in runs if run.is_measured)),
         unknown=tuple(dict.fromkeys(key for run in runs for key in run.unknown)),
     )

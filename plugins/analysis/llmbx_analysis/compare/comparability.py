@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from llmbx.api import Convention, Reference, Result, RunSpec
+from llmbx_verdict.statistics.run_variation import Spread
 
 from .logs import MeasuredLog
 from .measured import Measured, MeasuredRun, known_differences, unstable_warnings, work_published
@@ -127,12 +128,12 @@ def against_published(run: Measured, reference: Reference) -> list[str]:
     return [*faults(run), *known_differences(work_published(reference), run.work)]
 
 
-def run_warnings(a: Sequence[Measured], b: Sequence[Measured]) -> tuple[str, ...]:
-    """The warnings about two sides of runs."""
+def run_warnings(a: Sequence[Measured], b: Sequence[Measured], spread: Spread) -> tuple[str, ...]:
+    """The warnings about two sides of runs; `spread` is that from run to run, for one run on each side."""
     return (
         *_taken_as_repeats(a, "A"),
         *_taken_as_repeats(b, "B"),
-        *_prior(a, b),
+        *_prior(a, b, spread),
         *_windows(a, b),
         *_unpaired(a, b),
         *loss_warnings(a[-1], b[-1]),
@@ -151,13 +152,21 @@ def _taken_as_repeats(runs: Sequence[Measured], side: str) -> Iterator[str]:
         yield f"{side}: {len(runs)} logs of one folder are taken for repeats of one training"
 
 
-def _prior(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[str]:
-    if len(a) + len(b) == 2:
-        logs = any(isinstance(run, MeasuredLog) for run in (*a, *b))
+def _prior(a: Sequence[Measured], b: Sequence[Measured], spread: Spread) -> Iterator[str]:
+    if len(a) + len(b) != 2:
+        return
+    if spread.runs:
+        groups = f" in {spread.groups} groups" if spread.groups > 1 else ""
         yield (
-            "one run per side: the variation from run to run is not measured, so that of published repeats is used; "
-            f"{'a folder with the logs of repeats' if logs else '--repeat'} measures it"
+            f"one run per side: the variation from run to run ({100 * spread.scale:.2g} %) is that of {spread.runs} "
+            f"earlier repeats{groups} of this work on this machine"
         )
+        return
+    logs = any(isinstance(run, MeasuredLog) for run in (*a, *b))
+    yield (
+        "one run per side: the variation from run to run is not measured, so that of published repeats is used; "
+        f"{'a folder with the logs of repeats' if logs else '--repeat'} measures it"
+    )
 
 
 def _windows(a: Sequence[Measured], b: Sequence[Measured]) -> Iterator[str]:

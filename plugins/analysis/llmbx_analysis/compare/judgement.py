@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from llmbx.api import UsageError, Value, did_you_mean, mean_of
-from llmbx_verdict.statistics import intervals, run_variation
+from llmbx_verdict.statistics import intervals
+from llmbx_verdict.statistics.run_variation import PUBLISHED
 
 from .comparison import Better, Metric, Needed, Verdict
 from .logs import MeasuredLog
-from .measured import Measured, times, unstable
+from .measured import Measured, by_median, more_slow_steps, times, unstable
 from .metrics import change_of_pairs, hidden
 from .verdict import NORMAL, STEP_TIME, Gate, decide_verdict, interval, needed, negated, sentence
 
@@ -40,10 +41,13 @@ def judge(
             return Judged(verdict="inconclusive", reason=f"{why}; {reason}", change=change)
         return _planned(Judged(verdict=verdict, reason=reason, change=change), (), b, tolerance)
     verdict, reason = decide_verdict(change, tolerance)
-    why = _no_mean(a, b)
-    if why is not None:
+    if by_median(a, b):
+        reason = f"by the medians, since the means depend on single steps, {reason}"
+        concealed = more_slow_steps(a[0], b[0])
+    elif (why := _no_mean(a, b)) is not None:
         return Judged(verdict="inconclusive", reason=f"{why}; {reason}", change=change)
-    concealed = hidden(verdict, a, b, tolerance)
+    else:
+        concealed = hidden(verdict, a, b, tolerance)
     if concealed is not None:
         return Judged(verdict="inconclusive", reason=f"{reason}, but {concealed}", change=change)
     return _planned(Judged(verdict=verdict, reason=reason, change=change), a, b, tolerance)
@@ -107,7 +111,7 @@ class ByMeasure:
             return self._plain_change()
         pairs = change_of_pairs(self._a, self._b, self._level, lambda run: value(run, self.name) or 0.0)
         repeats = pairs or intervals.change_of_repeats(values_a, values_b, self._level)
-        return repeats or intervals.change(*self._intervals(), between_runs=True)
+        return repeats or intervals.change(*self._intervals(), PUBLISHED)
 
     def verdict(self, tolerance: float) -> tuple[Verdict, str]:
         """The verdict and its reason; without a direction it is equivalent or inconclusive. `tolerance`: a fraction."""
@@ -144,7 +148,7 @@ class ByMeasure:
     def _plain_change(self) -> intervals.Change:
         a, b = self._intervals()
         repeats, base = len(self._a) + len(self._b) > 2, abs(a.mean)
-        prior = 0.0 if repeats else run_variation.half_width(self._level)
+        prior = 0.0 if repeats else PUBLISHED.half_width(self._level)
         below = math.hypot(b.mean - b.low, a.high - a.mean, prior * base) / base
         above = math.hypot(b.high - b.mean, a.mean - a.low, prior * base) / base
         fraction = (b.mean - a.mean) / base

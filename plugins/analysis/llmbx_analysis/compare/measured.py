@@ -18,7 +18,7 @@ from llmbx.api import (
 )
 from llmbx.api.verbs import Plugins, Run, refresh_result
 from llmbx.api.verbs import RunRecord as Record
-from llmbx_verdict.statistics import intervals
+from llmbx_verdict.statistics import intervals, series
 
 from ..nodes import host_names, shared_facts
 
@@ -209,6 +209,63 @@ def unstable(name: str, runs: Sequence[Measured]) -> str | None:
     run, reason = unstable_runs[-1]
     many = f"{len(unstable_runs)} of {len(runs)} repeats are" if len(runs) > 1 else f"{run.name} is"
     return f"{name}: {many} unstable ({reason.partition(':')[0]})"
+
+
+OF_SINGLE_STEPS = ("outliers", "noisy")
+"""Verdicts of a window whose median represents it: some steps, or chance, move the mean."""
+
+
+def by_median(a: Sequence[Measured], b: Sequence[Measured]) -> bool:
+    """Whether the medians of two runs are compared: single steps make a window unstable, and nothing else does.
+
+    Only for a mini or one GPU, whose short steps other programs of the machine disturb. The slow steps of several GPUs
+    that wait for each other are part of their work.
+    """
+    runs = (*a, *b)
+    verdicts = {run.result.stability.verdict for run in runs}
+    return (
+        len(a) == len(b) == 1
+        and all(isinstance(run, MeasuredRun) and (run.spec.mini or run.spec.gpus == 1) for run in runs)
+        and bool(verdicts & {*OF_SINGLE_STEPS})
+        and verdicts <= {"stable", *OF_SINGLE_STEPS}
+    )
+
+
+def step_times(
+    a: Sequence[Measured], b: Sequence[Measured], level: float
+) -> tuple[intervals.Interval, intervals.Interval]:
+    """The step times of both sides that are compared, with their intervals: means, or medians (`by_median`)."""
+    if by_median(a, b):
+        medians = [intervals.median_over_steps(times(run), level) for run in (*a, *b)]
+        if medians[0] and medians[1]:
+            return medians[0], medians[1]
+    return step_time(a, level), step_time(b, level)
+
+
+def more_slow_steps(a: Measured, b: Measured) -> str | None:
+    """How the shares of slow steps of two runs differ, if by more than chance; their medians do not tell it.
+
+    Fisher's exact test, two-sided, at 1 %.
+    """
+    counts = [(_slow(run), len(times(run))) for run in (a, b)]
+    (slow_a, all_a), (slow_b, all_b) = counts
+    slow, steps = slow_a + slow_b, all_a + all_b
+
+    def ways(in_a: int) -> int:
+        return math.comb(slow, in_a) * math.comb(steps - slow, all_a - in_a)
+
+    rarer = [ways(n) for n in range(slow + 1) if 0 <= all_a - n <= steps - slow and ways(n) <= ways(slow_a)]
+    if sum(rarer) > RARE * math.comb(steps, all_a):
+        return None
+    return f"A has {slow_a} slow steps of {all_a}, B {slow_b} of {all_b}"
+
+
+def _slow(run: Measured) -> int:
+    return sum(outlier.ratio > 1 for outlier in series.outliers(run.steps))
+
+
+RARE = 0.01
+"""Probability of a difference of slow steps by chance, below which it counts."""
 
 
 def unstable_warnings(name: str, runs: Sequence[Measured]) -> Iterator[str]:

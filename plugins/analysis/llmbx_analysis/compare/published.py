@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from llmbx.api import Reference, RunSpec, UsageError
 from llmbx.api.verbs import Config, Plugins
+from llmbx_verdict.statistics.run_variation import PUBLISHED, Spread
 
 from ..audit import disputes_of
 from ..audit.cases import resolve_row
@@ -14,12 +15,19 @@ from .sides import published
 
 
 def compare_with_published(
-    runs: Sequence[Measured], plugins: Plugins, config: Config, tolerance: float, *, force: bool = False
+    runs: Sequence[Measured],
+    plugins: Plugins,
+    config: Config,
+    tolerance: float,
+    *,
+    force: bool = False,
+    spread: Spread = PUBLISHED,
 ) -> Comparison:
     """Compare the runs or logs (repeats, newest last) with the published row of their configuration.
 
     Raises `UsageError` if there is no such row, or if a log's work is unknown. If the runs are not
-    comparable with it, the result says so; with `force` it has the figures all the same.
+    comparable with it, the result says so; with `force` it has the figures all the same. `spread` is that of this
+    machine from run to run, for one run.
     """
     spec = _spec(runs[-1], plugins, config)
     workload = plugins.workload(spec.workload, spec.plugin)
@@ -28,7 +36,7 @@ def compare_with_published(
         f"{d.field} {d.published:g}, recomputed {d.recomputed:g}" for d in disputes_of(row, workload, plugins, config)
     ]
     recipe = _recipe(spec, row, plugins, config)
-    return compare_published(row, runs, recipe, tolerance, force=force, disputed=disputed)
+    return compare_published(row, runs, recipe, tolerance, force=force, disputed=disputed, spread=spread)
 
 
 def _spec(run: Measured, plugins: Plugins, config: Config) -> RunSpec:

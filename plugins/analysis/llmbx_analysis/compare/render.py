@@ -66,6 +66,8 @@ def _interval(interval: intervals.Interval, runs: int) -> str:
     if interval.method == "rounded":
         return f"{text} (rounded: {interval.low:.6g} to {interval.high:.6g} s)" if interval.half_width else text
     text += f" ({100 * interval.level:g} % interval {interval.low:.{digits}f} to {interval.high:.{digits}f}"
+    if interval.method == "median":
+        return f"{text}; median of {interval.count} steps)"
     if interval.method == "ar1":
         effective = max(1, round(interval.effective_count or 1))
         return f"{text}; {interval.count} steps, equivalent to {effective} independent ones)"

@@ -8,10 +8,11 @@ from statistics import fmean
 
 from llmbx.api import Figure, UsageError, did_you_mean
 from llmbx.api.verbs import Plugins
-from llmbx_verdict.statistics import intervals, planning, run_variation
+from llmbx_verdict.statistics import intervals, planning
+from llmbx_verdict.statistics.run_variation import PUBLISHED
 
 from .comparison import Metric, Needed, Verdict
-from .measured import Measured, MeasuredRun, step_time
+from .measured import Measured, MeasuredRun, step_times
 
 
 def decide_verdict(change: intervals.Change, tolerance: float, text: str | None = None) -> tuple[Verdict, str]:
@@ -49,7 +50,7 @@ def needed(a: Sequence[Measured], b: Sequence[Measured], change: intervals.Chang
         return Needed(pairs=runs)
     if change.over == "repeats" or len(a) != 1 or len(b) != 1:
         return Needed(runs=runs)
-    time_a, time_b = (step_time(side, change.level) for side in (a, b))
+    time_a, time_b = step_times(a, b, change.level)
     return Needed(runs=runs, steps=planning.steps_needed(time_a, time_b, change, tolerance))
 
 
@@ -100,7 +101,7 @@ class Gate:
         if not base:
             raise UsageError(f"{self._label} is 0 in A, so there is no relative change")
         difference = b.mean - a.mean
-        prior = 0.0 if self._repeats or not self._step_s else run_variation.half_width(self._level)
+        prior = 0.0 if self._repeats or not self._step_s else PUBLISHED.half_width(self._level)
         below = math.hypot(b.mean - b.low, a.high - a.mean, prior * base)
         above = math.hypot(b.high - b.mean, a.mean - a.low, prior * base)
         return intervals.Change(

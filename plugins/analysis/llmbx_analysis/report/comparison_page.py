@@ -65,6 +65,8 @@ def _step_time(name: str, side: Side) -> Fact:
     time = side.step_time_s
     assert time is not None
     fact = Fact(name=f"step time of {name}", value=time.mean, unit="s", formula="mean of the measured steps")
+    if time.method == "median":
+        fact = fact.replace(formula="median of the measured steps")
     if time.method in ("exact", "rounded"):
         return fact.replace(formula="as published" if side.kind == "reference" else fact.formula)
     return fact.replace(low=max(0.0, time.low), high=time.high, of=describe_interval(time, len(side.runs)))

@@ -57,6 +57,8 @@ def describe_interval(interval: intervals.Interval, runs: int) -> str:
     if interval.method == "exact":
         return "a single step: its noise is unknown"
     level = f"{100 * interval.level:g} % interval over {interval.count}"
+    if interval.method == "median":
+        return f"{level} steps"
     if interval.method == "ar1":
         effective = max(1, round(interval.effective_count or 1))
         return f"{level} steps (correlated, equivalent to {effective} independent ones)"

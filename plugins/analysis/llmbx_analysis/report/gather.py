@@ -8,6 +8,7 @@ from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Value
 from llmbx.api.verbs import Config, Install, Plugins, Run, refresh_result, tags_of
 
 from ..compare import Comparison, compare_runs
+from ..compare.earlier import spread_of
 from ..compare.published import compare_with_published
 from ..compare.sides import baseline, published
 from .cells import Cell, RunData, cells
@@ -68,12 +69,14 @@ def with_comparisons(
     if measured and options.baseline is not None:
         try:
             base = baseline(install, options.baseline, measured, plugins, options.window)
-            found.append(compare_runs(base, measured, options.tolerance, baseline=options.baseline))
+            spread = spread_of(install, [*base, *measured], plugins)
+            found.append(compare_runs(base, measured, options.tolerance, baseline=options.baseline, spread=spread))
         except UsageError as error:
             not_compared.append(str(error))
     if measured and _is_published(cell.spec, plugins):
         try:
-            found.append(compare_with_published(measured, plugins, config, options.tolerance))
+            spread = spread_of(install, measured, plugins)
+            found.append(compare_with_published(measured, plugins, config, options.tolerance, spread=spread))
         except UsageError as error:
             not_compared.append(str(error))
     not_compared += [_why_not(one) for one in found if one.verdict == "not comparable"]

@@ -2,7 +2,7 @@
 
 Neighboring steps of a run are correlated, so their interval comes from the `ar1` model; the means of repeated runs are
 independent, so Student's t applies. Steps contain no information about the variation between runs: with one run on each
-side, the prior of `run_variation` is added, with repeated runs only their means are used, and with alternating runs
+side, the spread of `run_variation` is added, with repeated runs only their means are used, and with alternating runs
 only the differences of the pairs.
 """
 
@@ -14,19 +14,22 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
-from llmbx.api import Value, mean_of, summary_of
+from llmbx.api import Value, mean_of, median_of, summary_of
 
-from . import run_variation
+from .run_variation import PUBLISHED, SAME, SCALE, Spread
 from .student_t import quantile
 
 LEVEL = 0.95
 
-SAME = 1e-9
-"""Below this relative standard deviation, the means of repeats count as equal."""
+FAR = 3 * 1.4826
+"""Three standard deviations of normally distributed values, in median absolute deviations."""
+
+MEDIAN_TO_MEAN = math.sqrt(math.pi / 2)
+"""The standard error of the median of normally distributed values, as a multiple of that of their mean."""
 
 
 class Interval(Value, frozen=True):
-    """A mean and its confidence interval at `level`, in the unit of the values.
+    """A mean (with the method `median`: a median) and its confidence interval at `level`, in the unit of the values.
 
     `effective_count` is the number of independent values that would give an interval of the same width, `correlation`
     is that of neighboring steps.
@@ -37,7 +40,7 @@ class Interval(Value, frozen=True):
     high: float
     level: float
     count: int
-    method: Literal["ar1", "student", "exact", "rounded"]
+    method: Literal["ar1", "student", "exact", "rounded", "median"]
     effective_count: float | None = None
     correlation: float | None = None
 
@@ -52,7 +55,8 @@ class Change(Value, frozen=True):
 
     `over` is what the interval was computed from: the steps of one run on each side, the means of repeated runs, or the
     differences of pairs of runs. `run_std` is the standard deviation of one run (of one pair) that the interval
-    implies, `prior` the half-width that the prior of `run_variation` contributes; both are fractions.
+    implies, `prior` the half-width that the spread of `run_variation` contributes; both are fractions. `prior_runs` is
+    the number of earlier runs that this spread was learned from; 0: published repeats only.
     """
 
     fraction: float
@@ -62,6 +66,7 @@ class Change(Value, frozen=True):
     over: Literal["steps", "repeats", "pairs"]
     run_std: float | None = None
     prior: float = 0.0
+    prior_runs: int = 0
 
     @property
     def significant(self) -> bool:
@@ -99,6 +104,29 @@ def _over_steps(values: tuple[float, ...], level: float) -> Interval | None:
     )
 
 
+def median_over_steps(values: Sequence[float], level: float = LEVEL) -> Interval | None:
+    """The interval of the median over consecutive steps, which single slow steps do not move; None for fewer than two.
+
+    Steps beyond three standard deviations (by the median deviation) are moved to this limit, and the interval of the
+    mean of the result is widened as the median of normally distributed values is less certain than their mean. Its
+    coverage at `level` 0.95 is 94 of 100 and more for eight steps and more, a correlation of neighbors up to 0.7, and
+    also if a tenth of the steps is slow.
+    """
+    middle = median_of(values)
+    if middle is None:
+        return None
+    limit = FAR * (median_of([abs(value - middle) for value in values]) or 0.0)
+    near = over_steps([min(max(value, middle - limit), middle + limit) for value in values], level)
+    if near is None:
+        return None
+    return near.replace(
+        mean=middle,
+        low=middle - MEDIAN_TO_MEAN * (near.mean - near.low),
+        high=middle + MEDIAN_TO_MEAN * (near.high - near.mean),
+        method="median",
+    )
+
+
 def over_repeats(values: Sequence[float], level: float = LEVEL) -> Interval | None:
     """The interval of the mean of independent values by Student's t; None for fewer than two."""
     middle, spread = mean_of(values), summary_of(values)["std"]
@@ -129,16 +157,16 @@ def rounded(value: float, half_unit: float, level: float = LEVEL) -> Interval:
     )  # fmt: skip
 
 
-def change(a: Interval, b: Interval, between_runs: bool = False) -> Change:
+def change(a: Interval, b: Interval, spread: Spread | None = None) -> Change:
     """The relative change from A to B, from the intervals of two single runs; means and upper limits must be > 0.
 
     The limits of the difference of logarithms are derived from those of the parts: the distances of each side's limits
-    from its mean are added in quadrature (Zou and Donner, Statistics in Medicine 27, 2008). With `between_runs` the
-    prior for the variation from run to run is one of the parts.
+    from its mean are added in quadrature (Zou and Donner, Statistics in Medicine 27, 2008). The `spread` from
+    run to run is one of the parts.
     """
     logs = [(math.log(x.mean), math.log(_positive(x.low, x.mean)), math.log(x.high)) for x in (a, b)]
     (mean_a, low_a, high_a), (mean_b, low_b, high_b) = logs
-    difference, prior = mean_b - mean_a, run_variation.half_width(a.level) if between_runs else 0.0
+    difference, prior = mean_b - mean_a, spread.half_width(a.level) if spread else 0.0
     below = math.hypot(mean_b - low_b, high_a - mean_a, prior)
     above = math.hypot(high_b - mean_b, mean_a - low_a, prior)
     normal = quantile((1 + a.level) / 2, 1e6)
@@ -150,16 +178,19 @@ def change(a: Interval, b: Interval, between_runs: bool = False) -> Change:
         over="steps",
         run_std=(below + above) / 2 / normal / math.sqrt(2),
         prior=prior,
+        prior_runs=spread.runs if spread else 0,
     )
 
 
-def change_from_figure(figure: float, rounding: float, means: Sequence[float], own: Interval) -> Change:
+def change_from_figure(
+    figure: float, rounding: float, means: Sequence[float], own: Interval, spread: Spread = PUBLISHED
+) -> Change:
     """The change from a published figure of one run to runs with these means; `own` is their interval.
 
     `rounding` is the largest error of the figure by its rounding. All values are seconds > 0.
     """
     of_repeats = change_of_repeats([figure], means, own.level, rounding / figure)
-    return of_repeats or change(rounded(figure, rounding, own.level), own, between_runs=True)
+    return of_repeats or change(rounded(figure, rounding, own.level), own, spread)
 
 
 def change_of_repeats(
@@ -169,7 +200,7 @@ def change_of_repeats(
 
     Student's two-sample t test of the logarithms, with pooled variance, so that one new run can be compared with
     several runs of a baseline. If all repeats have the same mean (a coarsely rounded log), their variation is not
-    known, and the prior of `run_variation` replaces it. `rounding` is the relative rounding of A, for a published A.
+    known, and that of published repeats replaces it. `rounding` is the relative rounding of A, for a published A.
     """
     if not a or not b or len(a) + len(b) < 3:
         return None
@@ -178,9 +209,9 @@ def change_of_repeats(
     squares = math.fsum((v - m) ** 2 for values, m in zip(logs, means, strict=True) for v in values)
     dof = len(a) + len(b) - 2
     std = math.sqrt(squares / dof)
-    prior = run_variation.half_width(level, len(a), len(b)) if std < SAME else 0.0
+    prior = PUBLISHED.half_width(level, len(a), len(b)) if std < SAME else 0.0
     half = math.hypot(std * math.sqrt(1 / len(a) + 1 / len(b)) * quantile((1 + level) / 2, dof), prior, rounding)
-    return _around(means[1] - means[0], half, level, "repeats", max(std, run_variation.SCALE), prior)
+    return _around(means[1] - means[0], half, level, "repeats", max(std, SCALE), prior)
 
 
 def change_of_pairs(
@@ -205,9 +236,9 @@ def change_of_pairs(
     dof = count - 2 if fitted else count - 1
     std = math.sqrt(rest / dof)
     error = std * math.sqrt(1 / count + (tilt**2 / spread if fitted else 0))
-    prior = run_variation.half_width(level, count, count) if std < SAME else 0.0
+    prior = PUBLISHED.half_width(level, count, count) if std < SAME else 0.0
     half = math.hypot(error * quantile((1 + level) / 2, dof), prior)
-    return _around(difference, half, level, "pairs", max(std, math.sqrt(2) * run_variation.SCALE), prior)
+    return _around(difference, half, level, "pairs", max(std, math.sqrt(2) * SCALE), prior)
 
 
 def _around(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmbx.measure import stats
-from llmbx_verdict.statistics import autoregression, intervals, run_variation
+from llmbx_verdict.statistics import autoregression, intervals
+from llmbx_verdict.statistics.run_variation import PUBLISHED
 
 from ....correlated_series import correlated
 
@@ -121,7 +123,7 @@ def test_one_run_on_each_side_adds_the_variation_between_runs() -> None:
     seed = random.Random(5)
     a, b = (intervals.over_steps(correlated(seed, 200, 0.0, mean)) for mean in (1.0, 1.02))
     assert a is not None and b is not None
-    steps, runs = intervals.change(a, b), intervals.change(a, b, between_runs=True)
+    steps, runs = intervals.change(a, b), intervals.change(a, b, PUBLISHED)
     assert runs.fraction == steps.fraction and runs.prior == pytest.approx(0.0105, abs=2e-4) and steps.prior == 0
     width = (runs.high - runs.low) / 2
     assert width == pytest.approx(math.hypot((steps.high - steps.low) / 2, 0.0105 * (1 + steps.fraction)), rel=0.02)
@@ -132,7 +134,7 @@ def test_repeats_have_their_own_variation_and_equal_ones_the_prior() -> None:
     same = intervals.change_of_repeats([1.0, 1.0], [1.0, 1.0])
     assert own is not None and same is not None
     assert own.prior == 0 and own.high < 0.0006
-    assert same.prior > 0 and same.high == pytest.approx(run_variation.half_width(0.95, 2, 2), rel=0.01)
+    assert same.prior > 0 and same.high == pytest.approx(PUBLISHED.half_width(0.95, 2, 2), rel=0.01)
 
 
 def test_a_printed_figure_is_as_wide_as_its_rounding() -> None:
@@ -172,3 +174,20 @@ def test_an_even_drift_of_the_machine_is_removed_from_pairs(count: int) -> None:
     found = intervals.change_of_pairs(pairs, order)
     assert found is not None and found.fraction == pytest.approx(0.05)
     assert found.high - found.low < 0.03
+
+
+@pytest.mark.parametrize("slow", [0.0, 0.1])
+@pytest.mark.parametrize(("count", "phi"), [(8, 0.3), (20, 0.0), (20, 0.5), (34, 0.3)])
+def test_the_interval_of_a_median_contains_the_true_one(slow: float, count: int, phi: float) -> None:
+    """With a tenth of the steps ten times as long, too; the true median is then that of the others' upper part."""
+    source, inside = random.Random(f"{slow} {count} {phi}"), 0
+    true = 1 + 0.01 * NormalDist().inv_cdf(0.5 / (1 - slow))
+    for _ in range(100):
+        value, values = source.gauss(0, 1), []
+        for _ in range(count):
+            values.append((1 + 0.01 * value) * (10 if source.random() < slow else 1))
+            value = phi * value + math.sqrt(1 - phi * phi) * source.gauss(0, 1)
+        found = intervals.median_over_steps(values)
+        assert found is not None and found.method == "median"
+        inside += found.low <= true <= found.high
+    assert inside >= 88
