@@ -45,16 +45,14 @@ if TYPE_CHECKING:
     from ..config.profiles import Config as Config
     from ..config.profiles import load_config as load_config
     from ..config.request import Request as Request
+    from ..config.request import check_tags as check_tags
     from ..config.request import parse_pairs as parse_pairs
     from ..history import COLUMNS as RUN_COLUMNS
     from ..history import find_run as find_run
     from ..history import known_tags as known_tags
     from ..history import select as query_runs
-    from ..history import tag_named as tag_named
     from ..history.loaded import row_of as run_row
     from ..history.query import Selection as Selection
-    from ..history.refresh import refresh_result as refresh_result
-    from ..history.tags import check_tags as check_tags
     from ..history.tags import tags_of as tags_of
     from ..measure.window import check as check_window
     from ..optional import imported as imported
@@ -66,10 +64,12 @@ if TYPE_CHECKING:
     from ..record.folder import Run as Run
     from ..record.folder import SweepMark as SweepMark
     from ..record.host import current_user as current_user
+    from ..record.names import tag_named as tag_named
     from ..resolve import resolve as resolve
     from ..resolve.rules import common_findings as common_findings
     from ..run.configuration import read_final as read_final
     from ..run.pipeline import Runner as Runner
+    from ..run.refresh import refresh_result as refresh_result
 
 PLACES = {
     "PublishedReferences": "catalog.references:Published",
@@ -112,11 +112,11 @@ PLACES = {
     "find_run": "history",
     "known_tags": "history",
     "query_runs": "history:select",
-    "tag_named": "history",
+    "tag_named": "record.names",
     "run_row": "history.loaded:row_of",
     "Selection": "history.query",
-    "refresh_result": "history.refresh",
-    "check_tags": "history.tags",
+    "refresh_result": "run.refresh",
+    "check_tags": "config.request",
     "tags_of": "history.tags",
     "check_window": "measure.window:check",
     "imported": "optional",

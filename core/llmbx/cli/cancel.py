@@ -21,13 +21,12 @@ def command(run_name: str) -> None:
     RUN is a short id or a run id, a unique prefix of one, a folder, a job id, or "last". The ranks are stopped,
     the steps logged so far are kept, and the result has the status cancelled. Only the owner of a run can cancel it.
     """
-    from ..history import find_run
     from ..run.assess import owns
     from ..run.cancellation import noted
     from ..run.finalize import finalize, launcher_of
 
     workspace = load_workspace()
-    run = find_run(workspace.install, run_name)
+    run = workspace.find_run(run_name)
     if not owns(run):  # what its record names, a process of this user for example, is not its word to have stopped
         raise InfraError(f"{run.record.id} belongs to {run.files.owner}, who alone can cancel it with llmbx")
     known = finalize(run, workspace.plugins)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RunName(click.types.StringParamType):
-    """A run, as `llmbx.history.find_run` takes it; completes short ids, newest first."""
+    """A run, as `Workspace.find_run` takes it; completes short ids, newest first."""
 
     name = "run"
 
@@ -24,19 +24,20 @@ class RunName(click.types.StringParamType):
         from click.shell_completion import CompletionItem
 
         with contextlib.suppress(Exception):  # a shell that waits for words must not get a message
-            from ..history import complete, known_tags
             from .workspace import install_and_plugins
 
             install, _ = install_and_plugins()
             if incomplete.startswith("@"):
-                return [
-                    CompletionItem(f"@{tag}") for tag in sorted(known_tags(install)) if tag.startswith(incomplete[1:])
-                ]
-            found = [CompletionItem(name, help=what) for name, what in complete(install, incomplete)]
-            return [
-                *found,
-                *(CompletionItem("last", help="your newest run") for _ in [0] if "last".startswith(incomplete)),
-            ]
+                from ..history import known_tags
+
+                tags = sorted(f"@{tag}" for tag in known_tags(install))
+                return [CompletionItem(tag) for tag in tags if tag.startswith(incomplete)]
+            from ..record.names import complete
+
+            items = [CompletionItem(name, help=text) for name, text in complete(install, incomplete)]
+            if "last".startswith(incomplete):
+                items.append(CompletionItem("last", help="your newest run"))
+            return items
         return []
 
 

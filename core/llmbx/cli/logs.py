@@ -53,11 +53,10 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
       llmbx logs --rank 3 last
     """
     from ..errors import UsageError
-    from ..history import find_run
     from ..record.folder import RESULT
 
     workspace = load_workspace()
-    run = find_run(workspace.install, run_name)
+    run = workspace.find_run(run_name)
     if following:
         sys.exit(follow_run(run_name))
     file = run.log_file if rank is None else run.files.file(f"rank-{rank}.log")
@@ -89,14 +88,13 @@ def _print(log: Path | RunFile) -> None:
 
 def follow_run(run_name: str) -> int:
     """Show the progress of a run until it ends, then its result; return the exit code of `llmbx run`."""
-    from ..history import find_run
     from ..launchers.base import Unreachable
     from ..run.pipeline import exit_code
     from .flow import ALLOWED, not_followed, result_text
     from .progress import Progress
 
     workspace = load_workspace()
-    run = find_run(workspace.install, run_name)
+    run = workspace.find_run(run_name)
     progress = Progress(run.record.spec)
     try:
         run, result = _to_the_end(run, workspace, progress)
@@ -110,7 +108,6 @@ def follow_run(run_name: str) -> int:
 
 def _to_the_end(run: Run, workspace: Workspace, progress: Progress) -> tuple[Run, Result]:
     """Follow the run and its later attempts; return it as it is at the end, with its result."""
-    from ..history import find_run
     from ..run.finalize import launcher_of
     from ..run.follow import follow
     from ..run.pipeline import Runner
@@ -127,7 +124,7 @@ def _to_the_end(run: Run, workspace: Workspace, progress: Progress) -> tuple[Run
         if result is not None:
             break
         time.sleep(POLL_S)  # It is being prepared, or the process that started it is about to retry it.
-        run = find_run(workspace.install, run.record.run_id)
+        run = workspace.find_run(run.record.run_id)
     return run, result
 
 

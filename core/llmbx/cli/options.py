@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..config.request import Request, parse_pairs
+from ..config.request import Request, check_tags, parse_pairs
 from ..errors import UsageError
 from ..model import Handling
 from ..model.settings import Field, fields
@@ -132,8 +132,6 @@ def build_request(arguments: dict[str, Any]) -> Request:
     for key, option in (("settings", "--set"), ("env", "--env")):
         arguments[key] = parse_pairs(option, arguments.get(key, ()))
     if arguments.get("tags"):
-        from ..history.tags import check_tags
-
         arguments["tags"] = check_tags(arguments["tags"])
     for key in ("size", "dtype", "gpu_type"):
         arguments[key] = arguments[key].lower() if arguments.get(key) else None

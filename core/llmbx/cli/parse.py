@@ -126,8 +126,8 @@ def _print(rows: Sequence[Row], format_: str, full_names: bool) -> None:
 def _save(logs: Sequence[LogFile], window: str | None, plugins: Plugins) -> None:
     """Store the measurement over another window as the result of each run. Raises `UsageError` for other logs."""
     from ..errors import UsageError
-    from ..history.remeasure import save_window
     from ..record.folder import read_result, read_run
+    from ..run.remeasure import save_window
 
     if window is None:
         raise UsageError("--save requires --window")

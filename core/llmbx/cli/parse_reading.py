@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InfraError, LlmbxError
-from ..history import remeasure
-from ..history.refresh import current_status
 from ..logs.find import LogFile, sniff
 from ..logs.parser import LogFormat, LogParser
 from ..logs.plain import PlainParser
@@ -20,11 +18,13 @@ from ..model import Figures, Result, Step
 from ..model.evidence import OWN_CHECK
 from ..model.result import CheckOutcome
 from ..record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
+from ..run import remeasure
 from ..run.checks import run_checks
 from ..run.collect import collect_file, collect_run, collect_source
 from ..run.collector import Log
 from ..run.configuration import stated
 from ..run.evidence import gather
+from ..run.refresh import current_status
 from ..run.verdict import reached_end
 
 if TYPE_CHECKING:

@@ -75,8 +75,6 @@ def _new(request: Request, profile: dict[str, Any], workspace: Workspace) -> Run
 
 def _again(profile: dict[str, Any], workspace: Workspace) -> tuple[RunSpec, str]:
     """The specification of the last run with profiling, and the run's id. Raises `UsageError` if there is none."""
-    from ..history import Selection, find_run, select
-    from ..record.folder import current_user
     from ..resolve.numbering import first_number
     from ..resolve.profiled import again
 
@@ -86,9 +84,10 @@ def _again(profile: dict[str, Any], workspace: Workspace) -> tuple[RunSpec, str]
     if others := explicit_options(context, about_the_run, except_plugins=recorders):
         needs = "needs" if len(others) == 1 else "need"
         raise UsageError(f"{', '.join(others)} {needs} a workload; without one, the last run is repeated unchanged")
-    if not select(workspace.install, Selection(own=current_user(), limit=1)):
-        raise UsageError("there is no run to repeat: specify a workload (see `llmbx list`)")
-    run = find_run(workspace.install, "last")
+    try:
+        run = workspace.find_run("last")
+    except UsageError:
+        raise UsageError("there is no run to repeat: specify a workload (see `llmbx list`)") from None
     spec = run.record.spec
     recipes = workspace.plugins.workload(spec.workload, spec.plugin).recipes
     recipe = next((recipe for recipe in recipes if recipe.name == spec.recipe), None)

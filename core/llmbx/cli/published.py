@@ -38,8 +38,8 @@ def against_published(
 
 def _times(result: Result, install: Install) -> list[float]:
     """The times of the result's measured steps in seconds."""
-    from ..history import find_run
     from ..record.folder import read_steps
+    from ..record.names import find_run
 
     steps = read_steps(find_run(install, result.run_id).path)
     return [

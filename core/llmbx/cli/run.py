@@ -128,9 +128,8 @@ class RunCall:
 
     def earlier(self, name: str) -> Run:
         """The run that `name` names, to be run again. Raises `UsageError` for another user's without `--force`."""
-        from ..history import find_run
 
-        return _accepting(find_run(self.workspace.install, name))
+        return _accepting(self.workspace.find_run(name))
 
     def start(
         self, spec: RunSpec, source: str | None, group: str, pair: tuple[int, Literal["a", "b"]]
@@ -231,12 +230,11 @@ def _spec(request: Request | None, source: str | None, profile: bool | None, wor
 
 def _again(source: str, workspace: Workspace) -> RunSpec:
     """The specification of an earlier run. Raises `UsageError` for options that would change it."""
-    from ..history import find_run
 
     context = click.get_current_context()
     if others := explicit_options(context, set(Request.__struct_fields__) - {*_ALWAYS}):
         raise UsageError(f"--from cannot be combined with {', '.join(others)}")
-    return _accepting(find_run(workspace.install, source)).record.spec
+    return _accepting(workspace.find_run(source)).record.spec
 
 
 def _accepting(run: Run) -> Run:

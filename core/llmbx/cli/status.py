@@ -41,11 +41,10 @@ def command(run_name: str, format_: str, watch: bool) -> None:
 
 def describe(run_name: str, workspace: Workspace) -> dict[str, Any]:
     """The status of the run as printed by `status --format json`."""
-    from ..history import find_run
     from ..record.attempts import stored_attempts
     from ..run.finalize import finalize, job_status, read_log
 
-    run = find_run(workspace.install, run_name)
+    run = workspace.find_run(run_name)
     record = run.record
     result = finalize(run, workspace.plugins)
     facts: dict[str, Any] = {

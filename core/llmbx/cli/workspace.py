@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from ..errors import UsageError, did_you_mean
 from ..model import Expected, Finding, Result, RunSpec
 from ..plugins.manager import Plugins, load
 from ..runtimes.select import AUTO
+
+if TYPE_CHECKING:
+    from ..record.folder import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +85,10 @@ class Workspace:
             click.echo(judged.sentence, err=True)
         return 3 if judged.verdict == "slower" else 0
 
+    def find_run(self, text: str) -> Run:
+        """The run that `text` names. Raises `UsageError` if no run or several match."""
+        return find_run(self.install, text, lambda: self.plugins)
+
     def launcher_settings(self, request: Request, launcher: str) -> dict[str, Any]:
         """The settings of the launcher's plugin for this request, from profile, environment and options."""
         return self.plugin_settings(self.plugins.settings_of(launcher), request)
@@ -108,6 +115,13 @@ def install_and_plugins() -> tuple[Install, Callable[[], Plugins]]:
     install = find_install(os.environ, config.install, config.install_file)
     install.share()
     return install, load
+
+
+def find_run(install: Install, text: str, plugins: Callable[[], Plugins]) -> Run:
+    """The run that `text` names; plugins are loaded for tags only."""
+    from .. import history
+
+    return history.find_run(install, text)
 
 
 def configuration() -> tuple[Merged, dict[str, str]]:
@@ -142,10 +156,8 @@ def path_or_run(path: Path) -> Path:
     """
     if path.exists() or len(path.parts) > 1 or str(path) == "-":
         return path
-    from ..history import find_run
-
-    install, _ = install_and_plugins()
+    install, plugins = install_and_plugins()
     try:
-        return find_run(install, str(path)).path
+        return find_run(install, str(path), plugins).path
     except UsageError as error:
         raise UsageError(f"{path}: no such file or folder, and {error}") from None

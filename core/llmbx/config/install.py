@@ -45,6 +45,17 @@ class Install(Value, frozen=True):
         base = Path(self.workload_root) if self.workload_root else self.path / "workloads" / folder
         return base / "experiments"
 
+    def all_experiments(self) -> list[Path]:
+        """The folders of the runs of all workloads, some of which may not exist."""
+        workloads = self.path / "workloads"
+        try:
+            folders = [folder / "experiments" for folder in sorted(workloads.iterdir())]
+        except OSError:
+            folders = []
+        if self.workload_root and Path(self.workload_root).parent != workloads:
+            folders.append(Path(self.workload_root) / "experiments")
+        return folders
+
     def ensure(self) -> None:
         """Create the top folders. Raises `UsageError` if they cannot be created or written to.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import UsageError
 from ..model import HandlingRequest
+
+_TAG = re.compile(r"[A-Za-z0-9][\w.+:/-]*")
 
 TRUE = ("1", "true", "yes", "on")
 FALSE = ("", "0", "false", "no", "off")
@@ -116,3 +119,11 @@ def _read(kind: type, text: str, name: str) -> Any:
             raise UsageError(f"{name}={text!r}: expected an integer >= {MINIMUM[name]}")
         return value
     return text.lower() if name in ("GPU_TYPE", "DTYPE", "MODEL_SIZE") else text
+
+
+def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """The tags without duplicates. Raises `UsageError` for an invalid tag."""
+    for tag in tags:
+        if not _TAG.fullmatch(tag):
+            raise UsageError(f"tag '{tag}': expected one word of letters, digits and . _ + : / - (example: accepted)")
+    return tuple(dict.fromkeys(tags))

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import re
 import sys
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError, did_you_mean
 from ..model import Scalar, Value
-from ..phrases import plural
+from ..record import names
 from ..record.folder import Run, current_user, read_run
+from ..record.names import tag_named
 from . import foreign_tags
 from .columns import COLUMNS, Entry
 from .index import clear, use_index
 from .query import Selection, check_measures, count, documents, folders, rows
-from .refresh import open_runs, refresh_all, refresh_result
+from .refresh import open_runs, refresh_all
 from .scan import Progress, read_now, relative, update, write
 
 if TYPE_CHECKING:
@@ -31,30 +27,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
+    "RECORD",
     "Entry",
     "Listing",
     "Selection",
-    "complete",
     "find_run",
     "known_tags",
     "list_runs",
     "rebuild",
-    "refresh_result",
     "reread",
     "select",
-    "tag_named",
     "with_index",
 ]
 
 T = TypeVar("T")
-
-_LAST = re.compile(r"last(~(?P<before>\d{1,6}))?")
-
-SHORTEST_PREFIX = 3
-"""Number of characters from which a text can be the beginning of a short id."""
-
-SUGGESTIONS_FROM = 50
-"""Number of the newest runs among which a similar id is searched for a misspelled one."""
 
 
 class Listing(Value, frozen=True):
@@ -161,61 +147,19 @@ def select(install: Install, wanted: Selection) -> list[Run]:
 
 
 def find_run(install: Install, text: str) -> Run:
-    """The run with this short id or run id, a unique prefix of one, its folder, or its scheduler's job id.
+    """The run that `text` names: as in `record.names`, or `@NAME` or `tag:NAME` for the newest run with this tag.
 
-    "last" is the newest of this user, "last~2" the second before it, `@NAME` or `tag:NAME` the newest run with this
-    tag. This user's runs come before those of others, who can give a run any name and tag. Raises `UsageError` if no
-    run or several match.
+    Raises `UsageError` if no run or several match.
     """
-    folder = Path(text)
-    with contextlib.suppress(ValueError):  # a name that no file system takes
-        if os.path.lexists(folder / RECORD):  # `read_run` says why it cannot be read
-            return read_run(folder)
-    matches = with_index(install, lambda db: _named(db, install, text)) or _of_earlier_job(install, text)
-    if not matches:
-        raise UsageError(f"no run '{text}'{with_index(install, lambda db: _hint(db, install, text))}")
-    if len(matches) > 1:
-        newest = ", ".join(_both_names(install, folder) for folder in matches[:3]) + (" …" if len(matches) > 3 else "")
-        raise UsageError(f"'{text}' matches {len(matches)} runs; be more specific: {newest}")
-    return read_run(install.path / matches[0])
-
-
-def tag_named(text: str) -> str | None:
-    """The tag in `@NAME` or `tag:NAME`, else None."""
-    return next((text.removeprefix(sign) for sign in ("tag:", "@") if text.startswith(sign)), None)
-
-
-def complete(install: Install, begun: str, limit: int = 50) -> list[tuple[str, str]]:
-    """Short ids that begin with `begun`, newest first, each with what the run is: for the shell's completion."""
-
-    def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
-        columns = ("id", "workload.name", "workload.size", "status", "created")
-        completions = []
-        for name, workload, size, status, created in rows(
-            db, Selection(where=f"id LIKE '{begun}%'", limit=limit), columns
-        ):
-            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(created or 0)))
-            completions.append((str(name), f"{workload} {size}, {status}, {when}"))
-        return completions
-
-    return with_index(install, work) if begun.isalnum() or not begun else []
-
-
-def _named(db: sqlite3.Connection, install: Install, text: str) -> list[str]:
-    """The folders of the matching runs, newest first."""
-    if back := _LAST.fullmatch(text):
-        before = int(back["before"] or 0)
-        return folders(db, Selection(own=current_user(), limit=before + 1))[before:]
-    if (tag := tag_named(text)) is not None:
-        return _tagged(db, install, tag)
-    query = 'SELECT folder, "user" FROM runs WHERE {} ORDER BY "created" DESC'
-    matches = db.execute(query.format('"id" = ?1 OR "run_id" = ?1 OR "job_id" = ?1'), (text,)).fetchall()
-    for name in ("id", "run_id") if len(text) >= SHORTEST_PREFIX else ("run_id",):
-        begins = f'"{name}" >= ?1 AND "{name}" < ?1 || char(1114111)'
-        if text and not matches:
-            matches = db.execute(query.format(begins), (text,)).fetchall()
-    own = [folder for folder, user in matches if user == current_user()]
-    return own or [folder for folder, _ in matches]
+    tag = tag_named(text)
+    if tag is None:
+        return names.find_run(install, text)
+    folders = with_index(install, lambda db: _tagged(db, install, tag))
+    if not folders:
+        sign = "@" if text.startswith("@") else "tag:"
+        known = did_you_mean(text, {f"{sign}{tag}" for tag in known_tags(install)})
+        raise UsageError(f"no run '{text}'{known or '; no run has a tag'}")
+    return read_run(install.path / folders[0])
 
 
 def _tagged(db: sqlite3.Connection, install: Install, tag: str) -> list[str]:
@@ -225,38 +169,5 @@ def _tagged(db: sqlite3.Connection, install: Install, tag: str) -> list[str]:
     return own or [folder for folder in tagged if tag in foreign_tags.of(install.path / folder)][:1] or tagged[:1]
 
 
-def _both_names(install: Install, folder: str) -> str:
-    run = read_run(install.path / folder)
-    return f"{run.record.id} ({run.record.run_id})"
-
-
-def _of_earlier_job(install: Install, job_id: str) -> list[str]:
-    """The folders of the runs that have an earlier attempt with this job id."""
-    tried = select(install, Selection(where="attempt > 0"))
-    return [run.folder for run in tried if job_id in (a.job.job_id for a in run.record.attempts if a.job is not None)]
-
-
 def _tags(db: sqlite3.Connection) -> set[str]:
     return {tag for (tags,) in db.execute("SELECT DISTINCT tags FROM runs") for tag in str(tags or "").split()}
-
-
-def _hint(db: sqlite3.Connection, install: Install, text: str) -> str:
-    if tag_named(text) is not None:
-        sign = "@" if text.startswith("@") else "tag:"
-        return did_you_mean(text, {f"{sign}{tag}" for tag in _tags(db)}) or "; no run has a tag"
-    names = [str(name) for (name,) in rows(db, Selection(limit=SUGGESTIONS_FROM), ["run_id"])]
-    if not names:
-        return f"; {install.root} has no runs"
-    if _LAST.fullmatch(text):
-        own = count(db, Selection(own=current_user()))
-        if own:
-            return f"; you have {plural(own, 'runs')} in {install.root}"
-        return f"; no run in {install.root} is yours, see `llmbx jobs --user all`"
-    near = did_you_mean(text, names)
-    if near.startswith(" (did"):
-        return near
-    alike = [name for name in names if text and text in name]
-    if alike:
-        return f" (runs containing it: {', '.join(alike[:3])}; see `llmbx jobs`)"
-    newest = [str(name) for (name,) in rows(db, Selection(limit=3), ["id"])]
-    return f" (newest runs: {', '.join(newest)}; see `llmbx jobs`)"

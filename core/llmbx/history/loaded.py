@@ -17,7 +17,6 @@ from . import list_runs
 from .columns import COLUMNS, Entry, entry
 from .query import Selection
 from .read import UNKNOWN, Unreadable, read_values
-from .refresh import current_status
 
 if TYPE_CHECKING:
     import pandas
@@ -147,6 +146,8 @@ def row_of(run: Run, plugins: Plugins) -> Row:
 
     Raises `LlmbxError` if its record cannot be read.
     """
+    from ..run.refresh import current_status
+
     status, cause = current_status(run, plugins)
     try:
         values: Row = {**dict.fromkeys(COLUMNS), **read_values(run.path), FOLDER: run.folder}

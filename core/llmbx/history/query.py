@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ..config.request import check_tags
 from ..errors import UsageError, did_you_mean
 from ..model import Scalar, Value
 from ..record.host import current_user
 from .columns import MEASURE, column, expression, quoted
-from .tags import check_tags
 from .timespec import parse_time
 from .where import condition
 

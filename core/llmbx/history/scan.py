@@ -2,8 +2,8 @@
 
 The change time (ctime) of a folder is updated when something is created, renamed or removed in it. Checking each
 experiment's folder therefore finds new and deleted runs; unfinished runs are checked every time. Changes to a finished
-run (its tags, a saved window) also update the experiment's time (`tags.announce`). As the clock of a file system can be
-coarse, a change time younger than `GRACE_S` is not reliable: such folders are read again.
+run (its tags, a saved window) also update the experiment's time (`Run.announce_change`). As the clock of a file system
+can be coarse, a change time younger than `GRACE_S` is not reliable: such folders are read again.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ..codec import decode
+from ..config.request import check_tags
 from ..errors import InfraError, UsageError
 from ..files import disk_errors
 from ..record.folder import Run
@@ -23,16 +23,7 @@ from ..toml_file import NOT_JSON
 from . import foreign_tags
 
 FILE = "tags.json"
-_WORD = re.compile(r"[A-Za-z0-9][\w.+:/-]*")
 _LOCK_TIMEOUT_S = 10.0
-
-
-def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """The tags without duplicates. Raises `UsageError` for an invalid tag."""
-    for tag in tags:
-        if not _WORD.fullmatch(tag):
-            raise UsageError(f"tag '{tag}': expected one word of letters, digits and . _ + : / - (example: accepted)")
-    return tuple(dict.fromkeys(tags))
 
 
 def read_tags(folder: Path, started: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -76,7 +67,7 @@ def change_tags(run: Run, add: Iterable[str] = (), remove: Iterable[str] = ()) -
     with disk_errors(f"the tags of {run.record.run_id}"), locked(run.files, FILE):
         tags = tuple(tag for tag in dict.fromkeys((*tags_of(run), *added)) if tag not in gone)
         run.files.write(FILE, msgspec.json.encode(tags) + b"\n")
-    announce(run.path)
+    run.announce_change()
     return tags
 
 
@@ -96,9 +87,3 @@ def locked(files: RunFolder, name: str) -> Iterator[None]:
                     raise InfraError(f"{files.path}: another process has held the lock on its tags for 10 s") from None
                 time.sleep(0.02)
         yield
-
-
-def announce(folder: Path) -> None:
-    """Make every index read this finished run again, by updating the change time of its experiment's folder."""
-    with contextlib.suppress(OSError):
-        os.utime(folder.parent.parent)

@@ -5,6 +5,7 @@ Folders are created exclusively, files written atomically.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -143,6 +144,11 @@ class Run(Value, frozen=True):
     def read_nodes(self) -> tuple[Node, ...]:
         """Read the facts of its nodes, in the order of their ranks; empty if no rank has started."""
         return read_nodes(self.path)
+
+    def announce_change(self) -> None:
+        """Make every index of runs read this finished run again: its experiment's folder gets a new change time."""
+        with contextlib.suppress(OSError):
+            os.utime(self.path.parent.parent)
 
     @property
     def path(self) -> Path:

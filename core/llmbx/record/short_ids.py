@@ -47,6 +47,15 @@ def derived(run_id: str) -> str:
     return next(candidate for candidate in candidates(run_id) if len(candidate) == LONGEST)
 
 
+def linked(install: Install, name: str) -> Path | None:
+    """The folder to which the link of this id leads; None if there is no such link."""
+    links = _links(install)
+    try:
+        return Path(os.path.normpath(links / (links / name).readlink()))
+    except (OSError, ValueError):
+        return None
+
+
 def _links(install: Install) -> Path:
     """The folder of links; beside the runs if these are stored outside of an install that is read-only."""
     if install.workload_root and not os.access(install.path, os.W_OK):

@@ -141,11 +141,11 @@ def _of_run(name: str, request: Request | None, workspace: Workspace) -> Compare
 
     Raises `UsageError` if it wrote none, or is not the requested one.
     """
-    from llmbx.api.verbs import find_run, read_final
+    from llmbx.api.verbs import read_final
 
     from .final_configuration import FINAL
 
-    run = find_run(workspace.install, name)
+    run = workspace.find_run(name)
     spec = run.record.spec
     if request is not None:
         _require_same(run.record.run_id, spec, request, workspace)

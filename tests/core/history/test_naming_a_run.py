@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.history import complete, find_run, rebuild
+from llmbx.history import find_run, rebuild
 from llmbx.history.tags import change_tags
+from llmbx.record.names import complete
 
 
 def test_a_run_is_found_by_its_id_and_by_where_it_stands(run_factory: Any) -> None:

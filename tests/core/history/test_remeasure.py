@@ -16,10 +16,10 @@ from llmbx.cli.parse import command
 from llmbx.config.install import Install
 from llmbx.errors import LlmbxError, UsageError
 from llmbx.history import Selection, scan, select
-from llmbx.history.remeasure import save_window
 from llmbx.model import Measure, ProfileSpec
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, STEPS, Run, read_result
+from llmbx.run.remeasure import save_window
 
 from ...run_factory import FLOPS, PEAK, RunFactory, install, noise, plugins, run_factory, spec, toy
 

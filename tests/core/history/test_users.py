@@ -17,7 +17,7 @@ from llmbx.files import user_name, write_atomic
 from llmbx.history import find_run
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import current_user, new_record, read_result
-from llmbx.run import assess, finalize
+from llmbx.run import assess, finalize, refresh
 
 from .conftest import Jobs, RunFactory
 
@@ -103,13 +103,13 @@ def test_a_result_that_cannot_be_recorded_is_computed_each_time(
     record = json.loads((run.path / "run.json").read_text())
     (run.path / "run.json").write_text(json.dumps({**record, "job": job}))
     (run.path / "exit.json").write_text(json.dumps(end))
-    for module in (assess, finalize):
+    for module in (assess, finalize, refresh):
         monkeypatch.setattr(module, "owns", lambda run: False)
     for _ in range(2):
         (row,) = listed()
         assert row["status"] == "unknown" and "has ended (failed)" in row["cause"]
     assert not (run.path / "result.json").exists()
-    for module in (assess, finalize):
+    for module in (assess, finalize, refresh):
         monkeypatch.setattr(module, "owns", lambda run: True)
     assert listed()[0]["status"] == "failed" and (run.path / "result.json").exists()
 

@@ -11,7 +11,7 @@ from ..model import Figures, Result, Step
 from ..plugins.manager import Plugins
 from ..record.folder import STEPS, Run, read_steps, write_result
 from ..resolve.numbering import first_number
-from ..run.assess import formula
+from .assess import formula, owns
 
 
 def figures(run: Run, result: Result | None, steps: Sequence[Step], plugins: Plugins, policy: str | None) -> Figures:
@@ -49,9 +49,6 @@ def save_window(run: Run, result: Result, plugins: Plugins, policy: str) -> Resu
 
     Raises `UsageError` if the window contains no measurable step, or if it is the run of another user.
     """
-    from ..run.assess import owns
-    from .tags import announce
-
     if not owns(run):
         raise UsageError(f"{run.record.run_id} belongs to {run.files.owner}, who alone can save another window")
 
@@ -59,5 +56,5 @@ def save_window(run: Run, result: Result, plugins: Plugins, policy: str) -> Resu
     if not changed.steps_measured:
         raise UsageError(f"{run.record.run_id}: window {policy} measures nothing ({changed.window.reason}); not saved")
     write_result(run.path, changed)
-    announce(run.path)
+    run.announce_change()
     return changed
