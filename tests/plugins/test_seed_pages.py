@@ -169,4 +169,4 @@ def test_the_command_line_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("DTYPE", "fp8")
     done = CliRunner().invoke(command, ["grok1", "--dry-run"])
     assert done.exit_code == 0, done.output
-    assert done.output.startswith("grok1 314b fp8: 32 node(s) x 4 rank(s), 128 x gb200, recipe nemo2")
+    assert done.output.startswith("grok1 314b fp8 on 128 x gb200, 50 steps, recipe nemo2, ")

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ALLOWED = 0.05
 """Default of the tolerated slowdown against a published figure."""
 
+STDOUT = Path("-")
+"""Stands for stdout as the file of a script."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Started:
@@ -40,25 +43,41 @@ def _name(run: Run, workspace: Workspace) -> str:
     return run.folder if workspace.install.workload_origin == "--output" else run.record.id
 
 
-def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path | None, format_: str) -> None:
-    """Print what would be started, or write its script to `emit_script`; start nothing."""
+def preview(
+    spec: RunSpec,
+    workspace: Workspace,
+    *,
+    force: bool,
+    format_: str,
+    verbose: bool,
+    script: Path | None = None,
+) -> None:
+    """Print what would be started, or write its script; start nothing.
+
+    A run that may need more memory than the GPU has is shown, with a problem.
+    """
     from ..files import write_atomic
     from ..run.pipeline import Runner
-    from .preview import as_json
-    from .preview import preview as as_text
+    from . import preview as whole
+    from .summary import summary
 
     spec, runner = Runner.enter(spec, workspace.plugins, workspace.install, preview=True)
-    found = runner.findings(spec)
-    prediction, too_much = workspace.expected(spec, found)
-    found += too_much
-    spec = runner.admit(spec, found, force)
+    findings = runner.findings(spec)
+    prediction, memory = workspace.expected(spec, findings)
+    spec = runner.admit(spec, findings, force)
+    findings += memory
     image, folder, rendered = runner.plan(spec)
-    if emit_script is not None:
-        write_atomic(emit_script, rendered.script, mode=0o755)
-        click.echo(f"wrote {emit_script}", err=True)
+    if script == STDOUT:
+        click.echo(rendered.script, nl=False)
+    elif script is not None:
+        write_atomic(script, rendered.script, mode=0o755)
+        click.echo(f"wrote {script}", err=True)
+    elif format_ == "json" or verbose:
+        text = whole.as_json if format_ == "json" else whole.preview
+        click.echo(text(spec, image, folder, rendered, findings, os.environ, prediction), nl=False)
     else:
-        text = as_json if format_ == "json" else as_text
-        click.echo(text(spec, image, folder, rendered, found, os.environ, prediction), nl=False)
+        lines = _opening(spec, workspace, runner.launcher.summary, prediction)
+        click.echo(summary(lines, spec, image, folder, rendered, findings, os.environ), nl=False)
 
 
 def once(
@@ -113,14 +132,11 @@ def _admitted(
     spec: RunSpec, workspace: Workspace, runner: Runner, force: bool
 ) -> tuple[RunSpec, Expected, list[str]]:  # fmt: skip
     """The specification if its findings allow it to run, its prediction, and the lines to print before the start."""
-    from ..run.expectation import announced
-
     found = runner.findings(spec, here=True)
     prediction, too_much = workspace.expected(spec, found)
     found += too_much
     spec = runner.admit(spec, found, force)
-    said = announced(prediction, spec)
-    lines = [*_opening(spec, workspace, runner.launcher.summary), *([said] if said else [])]
+    lines = _opening(spec, workspace, runner.launcher.summary, prediction)
     return spec, prediction, [*lines, *(f"note: {finding.problem}; {finding.fix}" for finding in found)]
 
 
@@ -151,8 +167,10 @@ def _print_started(started: Started, name: str, format_: str, alone: bool) -> No
     click.echo(f"started job {started.job_id or '?'}; follow it: llmbx logs --follow {name}", err=True)
 
 
-def _opening(spec: RunSpec, workspace: Workspace, how: str) -> list[str]:
+def _opening(spec: RunSpec, workspace: Workspace, how: str, prediction: Expected) -> list[str]:
+    """What is started and what is expected of it: the first lines of a run, and of its preview."""
     from ..catalog import hardware
+    from ..run.expectation import announced
 
     where = "CPU" if spec.gpu_type == "cpu" else f"{spec.gpus} x {spec.gpu_type}"
     lines = [f"{spec.workload} {spec.size} {spec.dtype} on {where}, {spec.steps} steps, recipe {spec.recipe}, "
@@ -168,7 +186,8 @@ def _opening(spec: RunSpec, workspace: Workspace, how: str) -> list[str]:
     if spec.mini:
         lines.append("this is a mini, not a benchmark: do not compare it with published results")
     lines += [f"note: {text}" for text in spec.corrected]
-    return lines
+    expected = announced(prediction, spec)
+    return [*lines, expected] if expected else lines
 
 
 def _size_chosen(spec: RunSpec) -> str | None:
@@ -193,14 +212,15 @@ def result_text(result: Result, run: Run, workspace: Workspace, spec: RunSpec, a
     """
     from .next_step import next_step
     from .published import against_published
-    from .terminal import render
+    from .terminal import render, short_path
 
     workload = workspace.plugins.workload(spec.workload, spec.plugin)
     row = spec.nearest_row(workload)
     unlike = spec.row_differences(row) if row is not None else []
     judged = against_published([result], spec, workload, workspace.install, workspace.plugins.judge, allowed)
     advice = next_step(result, _name(run, workspace), slower=judged is not None and judged.verdict == "slower")
-    return render(result, run.folder, row, unlike, judged.sentence if judged else None, advice)
+    folder = short_path(run.folder, os.environ.get("HOME", ""))
+    return render(result, folder, row, unlike, judged.sentence if judged else None, advice)
 
 
 def interrupted(outcome: Result | Started) -> bool:

@@ -102,6 +102,14 @@ output_option = click.option(
 )
 
 
+def preview_options(function: F) -> F:
+    """Add the options that show a run instead of starting it."""
+    everything = "With --dry-run: print every variable, mount and origin, and the script."
+    verbose = click.option("--verbose", is_flag=True, help=everything)
+    help_ = "Print what would be started without starting it."
+    return click.option("--dry-run", is_flag=True, help=help_)(verbose(function))
+
+
 def run_options(function: F, own_steps: bool = False) -> F:
     """Add the options of `RUN_OPTIONS` to a command; it receives them as one `Request` in the parameter `request`.
 

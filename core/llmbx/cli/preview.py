@@ -1,9 +1,8 @@
-"""The preview of `--dry-run`: argv, environment, mounts, walltime, GPU-hours and the script."""
+"""What `--dry-run --verbose` prints: argv, environment, mounts, origins and the script; and its JSON."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..launchers.script import quoted
@@ -13,9 +12,7 @@ from ..run.expectation import announced
 from ..run.launch import Rendered
 from ..runtimes.container_env import parse_mount
 from ..secrets import REDACTED, is_secret, scrub
-
-FILE = re.compile(r"<< '(\w+)'")
-SHIM = re.compile(r"> \./rank-")
+from .summary import time_limit
 
 
 def preview(
@@ -30,7 +27,7 @@ def preview(
         f"folder    {folder}",
         f"image     {image.reference} ({image.kind}, {spec.runtime}: {spec.origins.get('runtime', '')})",
         f"launcher  {spec.launcher} ({spec.origins.get('launcher', '')})",
-        f"walltime  {_walltime(spec)}",
+        f"walltime  {time_limit(spec)}",
     ]
     if expected is not None and (said := announced(expected, spec)) is not None:
         lines.append(said.replace(": ", "  ", 1))
@@ -40,8 +37,8 @@ def preview(
         lines += [f"  flags     {_command(wrapping.launcher_flags)}"] if wrapping.launcher_flags else []
         lines += [f"  env       {name}={_one_line(text)}" for name, text in _environment(phase)]
     lines += ["", *_mounts((*launch.mounts, *map(parse_mount, spec.mounts))), *_origins(spec)]
-    lines += [f"note: {finding.problem}; {finding.fix}" for finding in found]
-    lines += ["", f"script {folder / 'run.sh'}", "", *abridged(rendered.script)]
+    lines += [f"{'note' if one.warning else 'problem'}: {one.problem}; {one.fix}" for one in found]
+    lines += ["", f"script {folder / 'run.sh'}", "", rendered.script.rstrip()]
     return scrub("\n".join(lines) + "\n", environ)
 
 
@@ -63,32 +60,8 @@ def as_json(
     return scrub(pretty(facts).decode(), environ)
 
 
-def abridged(script: str) -> Iterator[str]:
-    """The script's lines without the contents of the files it writes, except for the shims that start the ranks."""
-    marker = ""
-    for line in script.rstrip().splitlines():
-        if not marker:
-            yield line
-            begun = FILE.search(line)
-            if begun and not SHIM.search(line):
-                marker = begun[1]
-                yield "... (in full with --emit-script)"
-        elif line == marker:
-            yield line
-            marker = ""
-
-
 def _command(words: Iterable[str]) -> str:
     return " ".join(map(quoted, words))
-
-
-def _walltime(spec: RunSpec) -> str:
-    if spec.walltime_minutes is None:
-        return "no limit"
-    text = f"{spec.walltime_minutes} min"
-    if spec.gpu_type != "cpu":
-        text += f", at most {spec.gpus * spec.walltime_minutes / 60:,.1f} GPU-hours"
-    return text
 
 
 def _environment(phase: Phase) -> list[tuple[str, str]]:

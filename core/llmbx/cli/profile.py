@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..model import Result, RunSpec
 from .explicit_options import explicit_options
 from .flow import once, preview
-from .options import output_option, run_options
+from .options import output_option, preview_options, run_options
 from .plugin_options import RunCommand, pop_settings
 from .workspace import Workspace, load_workspace
 
@@ -38,15 +38,15 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--keep-secrets", is_flag=True, default=None,
               help="Pass secrets (HF_TOKEN …) to profiled ranks; their profiles will contain them.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Print what would be started without starting it.")
+@preview_options
 @click.option("--detach", is_flag=True, help="Return as soon as the run is started or submitted.")
 @output_option
 @click.option("--offline", is_flag=True, help="Use only local images and packages.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="Output format of the result or the preview.")  # fmt: skip
 @_options
-def command(request: Request | None, dry_run: bool, detach: bool, output: Path | None, offline: bool, format_: str,
-            **profile: Any) -> None:  # fmt: skip
+def command(request: Request | None, dry_run: bool, verbose: bool, detach: bool, output: Path | None,
+            offline: bool, format_: str, **profile: Any) -> None:  # fmt: skip
     """Run a workload with some of its steps profiled. Without a workload, repeat the last run.
 
     The run has 50 training steps, or the number that its recipe uses for profiling. Profiled steps are counted from 0,
@@ -63,7 +63,7 @@ def command(request: Request | None, dry_run: bool, detach: bool, output: Path |
     spec, source = _again(profile, workspace) if request is None else (_new(request, profile, workspace), None)
     force = bool(click.get_current_context().params.get("force"))
     if dry_run:
-        preview(spec, workspace, force, None, format_)
+        preview(spec, workspace, force=force, format_=format_, verbose=verbose)
         return
     result = once(spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source)
     sys.exit(workspace.exit_code([result] if isinstance(result, Result) else [], spec, allowed=0.0))

@@ -20,7 +20,7 @@ from .completion import RUN
 from .explicit_options import explicit_options
 from .extensions import act
 from .flow import Started, interrupted, once, preview
-from .options import output_option, run_options
+from .options import output_option, preview_options, run_options
 from .output import OutputPath, print_json
 from .plugin_options import RunCommand
 from .workspace import Workspace, load_workspace
@@ -33,12 +33,12 @@ _ALWAYS = ("force", "accept_image_change")
 
 
 @click.command("run", cls=RunCommand)
-@click.option("--dry-run", is_flag=True, help="Print what would be started without starting it.")
+@preview_options
 @click.option(
     "--emit-script",
     type=OutputPath(dir_okay=False),
     metavar="FILE",
-    help="Write the script that would be started to FILE. It runs without llmbx.",
+    help="Write the script that would be started to FILE (-: stdout). It runs without llmbx.",
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Number of runs.")
 @click.option(
@@ -65,8 +65,8 @@ _ALWAYS = ("force", "accept_image_change")
 )
 @run_options
 def command(
-    request: Request | None, dry_run: bool, emit_script: Path | None, repeat: int, source: str | None, detach: bool,
-    output: Path | None, offline: bool, profile: bool | None, tolerance: str, format_: str,
+    request: Request | None, dry_run: bool, verbose: bool, emit_script: Path | None, repeat: int, source: str | None,
+    detach: bool, output: Path | None, offline: bool, profile: bool | None, tolerance: str, format_: str,
 ) -> None:  # fmt: skip
     """Run a workload and measure it.
 
@@ -98,7 +98,7 @@ def command(
     if (code := act(call)) is not None:
         sys.exit(code)
     if shown:
-        preview(spec, workspace, force, emit_script, format_)
+        preview(spec, workspace, force=force, format_=format_, verbose=verbose, script=emit_script)
         return
     start = partial(
         once, spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source,

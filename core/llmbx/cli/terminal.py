@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from ..catalog.hardware import GpuType
 from ..model import Reference, Result
@@ -28,17 +30,17 @@ def render(
     """
     lines = [*_headline(result, judged), ""]
     if result.cause:
-        lines += _entry("cause", result.cause)
+        lines += entry("cause", result.cause)
     lines += _measured(result)
     if reference is not None:
-        lines += _entry("published", _published(result, reference, unlike, judged))
+        lines += entry("published", _published(result, reference, unlike, judged))
     if reference is None or unlike:
         lines += _expected(result)
-    lines += [line for reason in _reasons(result) for line in _entry("not comparable", reason)]
-    lines += [line for warning in result.warnings for line in _entry("warning", warning)]
-    lines += [*_entry("run", result.id or result.run_id, whole=True), *_entry("files", folder, whole=True)]
+    lines += [line for reason in _reasons(result) for line in entry("not comparable", reason)]
+    lines += [line for warning in result.warnings for line in entry("warning", warning)]
+    lines += [*entry("run", result.id or result.run_id, whole=True), *entry("files", folder, whole=True)]
     if next_step:
-        lines += ["", *_entry("next", next_step, whole=True)]
+        lines += ["", *entry("next", next_step, whole=True)]
     return "\n".join(lines) + "\n"
 
 
@@ -68,35 +70,35 @@ def _state(result: Result) -> str:
 def _measured(result: Result) -> list[str]:
     time = result.step_time_s
     if time.mean is None:
-        return _entry(
+        return entry(
             "measured", f"no steps in the window {result.window.policy or ''} ({result.steps_seen} steps seen)"
         )
     digits = 3 if time.mean >= 0.1 else 5
     spread = f" ± {time.std:.{digits}f}" if time.std is not None else ""
-    lines = _entry(
+    lines = entry(
         "step time",
         f"{time.mean:.{digits}f} s{spread} (median {time.median:.{digits}f}, {plural(result.steps_measured, 'steps')}, "
         f"{result.window.first}-{result.window.last})",
     )
     if result.stability.verdict is not None:
-        lines += _entry("stability", f"{result.stability.verdict}: {result.stability.reason}")
+        lines += entry("stability", f"{result.stability.verdict}: {result.stability.reason}")
     elif result.stability.reason is not None:
-        lines += _entry("stability", result.stability.reason)
+        lines += entry("stability", result.stability.reason)
     if result.tokens_per_s is not None:
         each = f", {result.tokens_per_s_per_gpu:,.0f} per {_unit(result)}" if (result.workload.gpus or 1) > 1 else ""
-        lines += _entry("throughput", f"{result.tokens_per_s:,.0f} tokens/s{each}")
+        lines += entry("throughput", f"{result.tokens_per_s:,.0f} tokens/s{each}")
     lines += _compute(result)
     for name, known in result.measures.items():
-        lines += _entry(name.replace("_", " "), measure_text(known))
+        lines += entry(name.replace("_", " "), measure_text(known))
     if result.loss.last is not None and result.loss.first is not None:
-        lines += _entry("loss", f"{result.loss.first:.3f} to {result.loss.last:.3f}")
+        lines += entry("loss", f"{result.loss.first:.3f} to {result.loss.last:.3f}")
     if result.peak_memory_gb is not None:
-        lines += _entry("peak memory", f"{result.peak_memory_gb:.1f} GB per {_unit(result)}")
+        lines += entry("peak memory", f"{result.peak_memory_gb:.1f} GB per {_unit(result)}")
     if result.phase_step_time_s:
         phases = ", ".join(f"{role} {seconds:.3f} s" for role, seconds in result.phase_step_time_s.items())
-        lines += _entry("by phase", f"{phases} per step")
+        lines += entry("by phase", f"{phases} per step")
     if result.timing.total_s is not None:
-        lines += _entry("wall time", _wall_time(result.timing))
+        lines += entry("wall time", _wall_time(result.timing))
     return lines
 
 
@@ -116,11 +118,13 @@ def _unit(result: Result) -> str:
 
 
 def _wall_time(timing: Timing) -> str:
-    text = clock(timing.total_s or 0.0)
-    if timing.first_step_s is not None:
-        text += f" (first step {clock(timing.first_step_s)})"
-    before = [("setup", timing.prepare_s), ("queue", timing.queue_s)]
-    return ", ".join([text, *(f"{name} {clock(time)}" for name, time in before if time is not None and time >= 1)])
+    """Setup, queue and run together, and each of them."""
+    parts = [("setup", timing.prepare_s), ("queue", timing.queue_s), ("run", timing.total_s)]
+    long = [(name, time) for name, time in parts if time is not None and (time >= 1 or name == "run")]
+    named = [*(long if len(long) > 1 else []), ("first step", timing.first_step_s)]
+    shown = [f"{name} {clock(time)}" for name, time in named if time is not None]
+    whole = clock(sum(time for _, time in long))
+    return f"{whole} ({', '.join(shown)})" if shown else whole
 
 
 def _compute(result: Result) -> list[str]:
@@ -129,15 +133,15 @@ def _compute(result: Result) -> list[str]:
     if tflops.mean is not None:
         how = "from the log" if tflops.source == "log" else "recomputed from step time and the FLOPs formula"
         figure = f"{tflops.mean:.1f}" if tflops.mean >= 10 else f"{tflops.mean:.3g}"
-        lines += _entry(f"TFLOP/s per {_unit(result)}", f"{figure} ({how})")
+        lines += entry(f"TFLOP/s per {_unit(result)}", f"{figure} ({how})")
     if mfu.value is not None:
         peak = "an unknown peak" if mfu.peak_tflops is None else f"{mfu.peak_tflops:g}"
         named = f"{mfu.peak_name}; " if mfu.peak_name else ""
-        lines += _entry("MFU", f"{100 * mfu.value:.2f} % of {peak} ({named}{mfu.convention} attention)")
+        lines += entry("MFU", f"{100 * mfu.value:.2f} % of {peak} ({named}{mfu.convention} attention)")
     elif mfu.peak_tflops is None:
-        lines += _entry("MFU", f"n/a ({_no_peak(result)})")
+        lines += entry("MFU", f"n/a ({_no_peak(result)})")
     if result.days_per_1t_tokens is not None and result.comparable:
-        lines += _entry("1T tokens", f"{result.days_per_1t_tokens:.2f} days")
+        lines += entry("1T tokens", f"{result.days_per_1t_tokens:.2f} days")
     return lines
 
 
@@ -162,15 +166,33 @@ def _expected(result: Result) -> list[str]:
     said = sentence(result.expected)
     if said is None or not result.data_valid:
         return []
-    return _entry("expected", f"{said} ({beside(result)}a prediction, not a reference)")
+    return entry("expected", f"{said} ({beside(result)}a prediction, not a reference)")
 
 
 def _reasons(result: Result) -> list[str]:
     return ["; ".join(result.not_comparable_because)] if result.not_comparable_because else []
 
 
-def _entry(label: str, text: str, whole: bool = False) -> list[str]:
+def entry(label: str, text: str, whole: bool = False) -> list[str]:
+    """The lines of a labelled text; `whole` keeps it in one line."""
     head = f"  {label:<{LABEL}}" if len(label) < LABEL else f"  {label} "
     if whole:
-        return [head + text]
-    return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
+        return [head + text if len(head + text) <= WIDTH else f"  {label} {text}"]
+    indent = " " * len(head)
+    return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def short_path(folder: str, home: str) -> str:
+    """The folder of a run: whole if it has room, else a pattern that a shell expands to it.
+
+    The names in a run's folder repeat its experiment, which the pattern leaves out.
+    """
+    if len(folder) <= WIDTH - LABEL - 2:
+        return folder
+    path, pattern = PurePath(folder), ""
+    if len(path.parts) > 3 and path.parent.name.startswith(f"{path.name}_"):
+        experiments, time = path.parents[2], path.parent.name.removeprefix(path.name)
+        folder, pattern = str(experiments), f"/*/*{time}/*"
+    if home not in ("", "/") and folder.startswith(f"{home}/"):
+        return f"~/{shlex.quote(folder.removeprefix(f'{home}/'))}{pattern}"
+    return f"{shlex.quote(folder)}{pattern}"

@@ -161,6 +161,16 @@ def rank_function(spec: RunSpec, phase: Phase, wrapping: Wrapping, start: Sequen
     return "\n".join([f"{function_name(phase)}() {{", *(f"  {line}" for line in body), "}"])
 
 
+def start_line(script: str, phase: Phase) -> str:
+    """Return the command in `rank_function` that starts the ranks, without the shim; empty if there is no other."""
+    body = script.partition(f"\n{function_name(phase)}() {{\n")[2].partition("\n}\n")[0].splitlines()
+    first = len(body) - 1
+    while first > 0 and body[first - 1].endswith(" \\"):
+        first -= 1
+    words = " ".join(line.strip().removesuffix(" \\") for line in body[first:])
+    return words.partition(f'/bin/sh "$run_dir"/{shim_name(phase)}')[0].removeprefix("exec ").strip()
+
+
 def folded(words: Sequence[str], width: int = 110) -> str:
     """Join quoted words into one command over several lines."""
     lines = [words[0]]

@@ -17,7 +17,7 @@ RESERVED = frozenset({
     "--help", "--image", "--keep-secrets", "--launcher", "--max-steps", "--mount",
     "--offline", "--output", "--plugin", "--profile", "--ranks", "--recipe", "--repeat", "--retries",
     "--runtime", "--scale", "--set", "--size", "--stall-timeout", "--steps", "--tag", "--tolerance", "--tool",
-    "--walltime", "--window", "--with", "--workload", "-h", "-p", "-s", "-w",
+    "--verbose", "--walltime", "--window", "--with", "--workload", "-h", "-p", "-s", "-w",
 })  # fmt: skip
 """The options of core's verbs that also have those of plugins."""
 

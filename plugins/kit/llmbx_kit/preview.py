@@ -18,7 +18,7 @@ INSTALL = "/install"
 
 @dataclasses.dataclass(frozen=True)
 class Preview:
-    """A rendered run, as `--dry-run` shows it."""
+    """A rendered run, as `--dry-run --verbose` shows it."""
 
     spec: RunSpec
     """The specification, with the chosen runtime."""
@@ -33,7 +33,7 @@ class Preview:
     script: str
     """The launcher's script."""
     text: str
-    """The output of `--dry-run`."""
+    """The output of `--dry-run --verbose`."""
 
 
 def resolve_spec(

@@ -241,7 +241,7 @@ def build_command(spec, image):
 def test_a_wrapper_of_a_third_party_changes_the_script_is_listed_and_traced(package: Package, llmbx: Llmbx) -> None:
     package("around", WRAPPER)
     dry = llmbx("run", "--plugin", "nemo", "grok1", "--size", "mini", "--gpus", "1", "--gpu-type", "cpu",
-                "--dry-run", LLMBX_TRACE_HOOKS="1")  # fmt: skip
+                "--emit-script", "-", LLMBX_TRACE_HOOKS="1")  # fmt: skip
     assert dry.returncode == 0, dry.stderr
     assert "export ADDED=by-a-wrapper" in dry.stdout
     assert "hook build_command(spec, image) -> around (wrapper), nemo" in dry.stderr

@@ -139,7 +139,7 @@ def test_the_profile_that_init_writes_submits_a_job(
     assert 'launcher = "slurm"' in text and "gpus_per_node = 8" in text
     assert f'partition = "batch"     # batch: {slurm.nodes} nodes with 8 GPUs' in text
     assert 'gres = "gpu:8"' in text
-    run = (*LINE, "--gpu-type", "cpu", "--dry-run")
+    run = (*LINE, "--gpu-type", "cpu", "--emit-script", "-")
     planned = llmbx(*run, env={**env, "LLMBX_CONFIG": str(config)})
     assert planned.returncode == 0, planned.stderr
     assert "#SBATCH --partition=batch" in planned.stdout and "#SBATCH --gres=gpu:8" in planned.stdout
