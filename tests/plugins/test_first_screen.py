@@ -10,7 +10,7 @@ from llmbx.cli.run import command
 JOBS = {
     "nemo grok1 --gpu-type gb200 --gpus 128": ("32 x 4 ranks", "--nodes=32", "python3 code/train.py"),
     "llama3.1 --size 405b --gpu-type h100 --gpus 1024": ("128 x 8 ranks", "--nodes=128", "11 min for 50 steps"),
-    "maxtext llama2 --gpu-type h100 --gpus 64": ("check, rank 0", "wrapped in", "code/train.py measure"),
+    "maxtext llama2 --gpu-type h100 --gpus 64 --dtype bf16": ("check, rank 0", "wrapped in", "code/train.py measure"),
     "maxtext llama2 --size mini --gpu-type cpu": ("a rank runs", "JAX_PLATFORMS=cpu", "no limit"),
 }
 

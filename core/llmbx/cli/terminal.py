@@ -18,6 +18,9 @@ from .progress import clock
 WIDTH = 80
 LABEL = 17
 
+PATH = 70
+"""Room for a path beside a short label."""
+
 
 def render(
     result: Result, folder: str, reference: Reference | None = None, unlike: Sequence[str] = (),
@@ -185,14 +188,23 @@ def entry(label: str, text: str, whole: bool = False) -> list[str]:
 def short_path(folder: str, home: str) -> str:
     """The folder of a run: whole if it has room, else a pattern that a shell expands to it.
 
-    The names in a run's folder repeat its experiment, which the pattern leaves out.
+    The timestamp names the run; the pattern leaves out as many of the names before it as necessary.
     """
     if len(folder) <= WIDTH - LABEL - 2:
         return folder
-    path, pattern = PurePath(folder), ""
-    if len(path.parts) > 3 and path.parent.name.startswith(f"{path.name}_"):
-        experiments, time = path.parents[2], path.parent.name.removeprefix(path.name)
-        folder, pattern = str(experiments), f"/*/*{time}/*"
-    if home not in ("", "/") and folder.startswith(f"{home}/"):
-        return f"~/{shlex.quote(folder.removeprefix(f'{home}/'))}{pattern}"
-    return f"{shlex.quote(folder)}{pattern}"
+    path = PurePath(folder)
+    if not path.parent.name.startswith(f"{path.name}_"):
+        return _shell_path(folder, home)
+    time = path.parent.name.removeprefix(path.name)
+    patterns = [
+        f"{_shell_path(str(above), home)}/{'*/' * stars}*{time}/*"
+        for stars, above in enumerate(path.parents[2:5], start=1)
+    ]
+    return next((pattern for pattern in patterns if len(pattern) <= PATH), patterns[-1])
+
+
+def _shell_path(path: str, home: str) -> str:
+    """A path as a shell word, with `~` for the home folder."""
+    if home not in ("", "/") and path.startswith(f"{home}/"):
+        return f"~/{shlex.quote(path.removeprefix(f'{home}/'))}"
+    return shlex.quote(path)

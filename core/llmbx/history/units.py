@@ -74,7 +74,7 @@ UNITS: dict[str, tuple[str, str]] = {
     "timing.queue_s": ("s", "time in the queue"),
     "timing.prepare_s": ("s", "time to prepare the image or environment"),
     "timing.first_step_s": ("s", "time from the start to the end of the first step"),
-    "timing.total_s": ("s", "time from the start to the end of the run"),
+    "timing.total_s": ("s", "time from the start to the end, after queue and preparation"),
     **{
         f"expected.{figure}.{end}": (unit, f"{words} {title}")
         for figure, unit, title in (

@@ -130,7 +130,9 @@ class FlopsPerSample(Value, frozen=True):
 
 
 class Timing(Value, frozen=True):
-    """Seconds in the queue, to prepare the image, from the start to the end of the first step, and in total."""
+    """Seconds in the queue and to prepare the image, and after both: from the start to the end of the first step
+    and to the end of the ranks (`total_s`).
+    """
 
     queue_s: float | None = None
     prepare_s: float | None = None

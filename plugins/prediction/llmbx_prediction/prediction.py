@@ -175,10 +175,30 @@ class Predictor:
             model=case.model.name, configuration=configuration(case), configuration_from=base, step_time_s=step,
             tflops_per_gpu=_rate(step, case.tokens_per_gpu * model_flops(case) / 1e12),
             tokens_per_s_per_gpu=_rate(step, case.tokens_per_gpu), flops_convention="causal", terms=terms,
-            memory_gb=Estimate(value=needed.total_gb, low=needed.low_gb, high=needed.high_gb) if needed else UNKNOWN,
+            memory_gb=self._memory(case, needed) if needed else UNKNOWN,
             memory_terms_gb=needed.terms_gb if needed else None, calibrated_on=self._basis(case),
             nearest=_nearest(near), unknown_because=reason, notes=_notes(case, needed, self.limit_gb(case.gpu_type)),
         )  # fmt: skip
+
+    def _memory(self, case: Case, needed: memory.Memory) -> Estimate:
+        """The memory; if the layout was published with as few GPUs, it can fit the GPU whatever is computed."""
+        limit = self.limit_gb(case.gpu_type)
+        low = needed.low_gb if limit is None or not self._has_run(case) else min(needed.low_gb, limit)
+        return Estimate(value=needed.total_gb, low=low, high=needed.high_gb)
+
+    def _has_run(self, case: Case) -> bool:
+        """Whether a figure has this model and layout on as few GPUs with as long sequences."""
+        return any(
+            self._same_layout(other, case)
+            and other.model.layers == case.model.layers
+            and other.gpus <= case.gpus
+            and other.seq >= case.seq
+            for _, other, _ in self.used
+        )
+
+    @staticmethod
+    def _same_layout(one: Case, two: Case) -> bool:
+        return (one.model.name, one.gpu_type, one.layout) == (two.model.name, two.gpu_type, two.layout)
 
     def _why_unknown(self, case: Case) -> str | None:
         generations = {generation(other.gpu_type) for _, other, _ in self.used}
@@ -203,10 +223,7 @@ class Predictor:
 
     def _is_published(self, case: Case) -> bool:
         """Whether a figure of this model on this GPU type has the layout."""
-        return any(
-            (other.model.name, other.gpu_type, other.layout) == (case.model.name, case.gpu_type, case.layout)
-            for _, other, _ in self.used
-        )
+        return any(self._same_layout(other, case) for _, other, _ in self.used)
 
     def _basis(self, case: Case) -> Basis:
         sources: dict[str, int] = {}

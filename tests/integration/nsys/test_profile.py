@@ -189,7 +189,8 @@ def test_without_nsys_that_is_said_before_anything_starts(profile: Llmbx, instal
 
 
 def test_the_preview_shows_the_profiler_and_starts_nothing(profile: Llmbx, install: Path) -> None:
-    done = profile("line", "--steps", "2-4", "--max-steps", "6", "--gpus", "2", "--ranks", "all", "--dry-run", "--verbose")
+    asked = ("--steps", "2-4", "--max-steps", "6", "--gpus", "2", "--ranks", "all")
+    done = profile("line", *asked, "--dry-run", "--verbose")
     assert done.returncode == 0, done.stderr
     assert "profile --trace=nvtx" in done.stdout and "nsys_profile/profile_local_" in done.stdout
     assert TOKEN not in done.stdout and not install.exists()

@@ -7,16 +7,18 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from llmbx.cli import run
 from llmbx.cli.workspace import Workspace, load_workspace
 from llmbx.config.request import Request
 from llmbx.errors import UsageError
 from llmbx.model import Expected
 from llmbx.run import context
-from llmbx_prediction.atlas import own
+from llmbx_prediction.atlas import own, table
 from llmbx_prediction.cost import memory
 from llmbx_prediction.cost.model import of_shape
-from llmbx_prediction.prediction import GIB_GB
+from llmbx_prediction.prediction import GIB_GB, Predictor
 from llmbx_prediction.target import of_spec
 
 H100 = {"workload": "llama3.1", "size": "405b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8"}
@@ -70,6 +72,33 @@ def test_every_configuration_that_has_run_is_expected_to_fit(workspace: Workspac
                 tight.append(request)
                 assert spec.model.experts, request
     assert fitted > 80 and len(tight) < 5, tight
+
+
+def test_no_layout_that_was_published_is_refused_for_its_memory() -> None:
+    """Of nine figures the estimate alone says that their GPU has too little memory."""
+    predictor = Predictor(table.shipped())
+    beyond = 0
+    for row, case, _ in predictor.used:
+        needed, limit = memory.estimate(case), predictor.limit_gb(case.gpu_type)
+        if needed is None or limit is None or needed.low_gb <= limit:
+            continue
+        beyond += 1
+        low = predictor.predict(case, "").memory_gb.low
+        assert low is not None and low <= limit, row
+        fewer = predictor.predict(case.replace(gpus=case.gpus // 2), "").memory_gb.low
+        assert fewer is not None and fewer > limit, row
+    assert beyond >= 9
+
+
+def test_a_dry_run_shows_a_run_that_does_not_fit(workspace: Workspace) -> None:
+    arguments = ["llama3.1", "--size", "405b", "--gpu-type", "h100", "--gpus", "512", "--dtype", "fp8"]
+    arguments += ["--set", "tp=1", "--set", "pp=1", "--set", "vp=1", "--runtime", "host"]
+    for more, label in (((), "  problem          "), (("--verbose",), "problem: ")):
+        done = CliRunner().invoke(run.command, [*arguments, "--dry-run", *more])
+        assert done.exit_code == 0, done.output
+        assert f"{label}the run needs about" in done.stdout
+    done = CliRunner().invoke(run.command, [*arguments, "--emit-script", "-"])
+    assert done.exit_code == 0 and done.stdout.startswith("#!/bin/bash")
 
 
 def test_a_layout_of_ones_own_is_known_less_well_than_the_recipes(workspace: Workspace) -> None:
