@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import FrameType
 from typing import Any, Protocol
 
 from ..errors import UsageError
@@ -27,6 +28,9 @@ NOTICE = 1 / 6
 
 UNLIMITED = frozenset({"figures", "report_sections", "write_sections", "find_runs"})
 """Hooks that read what a run left, which may be gigabytes: they are reported, and not ended."""
+
+ENTRANCE = (__name__, f"{__package__}.calls")
+"""Modules that begin and end calls. An exception there would leave a call that has ended in the list."""
 
 INTERRUPTED = 130
 
@@ -122,7 +126,7 @@ class _Alarm:
             self.set_for = due
             signal.setitimer(signal.ITIMER_REAL, max(1e-3, due - time.monotonic()))
 
-    def rings(self, number: int, frame: object) -> None:
+    def rings(self, number: int, frame: FrameType | None) -> None:
         self.set_for, now = NEVER, time.monotonic()
         for calls in [*self.calls.values()]:
             self._look(calls, now)
@@ -131,6 +135,8 @@ class _Alarm:
         for call in (call for calls in [*self.calls.values()] for call in calls):
             due = call.limit_s if call.reported else min(call.limit_s, call.notice_s)
             self.set(max(call.began + due, now + 1e-3))
+        if frame is not None and frame.f_globals.get("__name__") in ENTRANCE:
+            return  # a call begins or has just returned: the alarm rings again in a moment
         for call in self.calls.get(threading.get_ident(), ()):  # only the main thread can be interrupted
             if now - call.began >= call.limit_s:
                 raise TookTooLong(call)

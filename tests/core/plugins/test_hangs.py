@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
 
 from llmbx.errors import PluginError, UsageError
 from llmbx.plugins.calls import Call
-from llmbx.plugins.hangs import VARIABLE, limit_s
+from llmbx.plugins.hangs import VARIABLE, _Alarm, alarm, limit_s
 
 MAIN = "from llmbx.cli.main import main; main()"
 HANGS = """
@@ -83,9 +84,25 @@ def test_limits_may_be_nested_and_end_with_their_block() -> None:
     with pytest.raises(PluginError, match=says), limited("outer", 0.3), limited("inner", 30):
         time.sleep(30)
     before = signal.getsignal(signal.SIGALRM)
-    with limited("short", 0.05):
+    with limited("short", 30):
         assert signal.getsignal(signal.SIGALRM) is not before
     assert signal.getsignal(signal.SIGALRM) is before and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_an_alarm_while_a_call_begins_waits_until_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a call that never began would stay in the list of those that run, and be ended again and again."""
+
+    def begin(call: Call) -> None:
+        _Alarm.begin(alarm, call)
+        deadline = time.monotonic() + 0.1
+        while time.monotonic() < deadline:
+            pass
+
+    inside = types.FunctionType(begin.__code__, {**globals(), "__name__": _Alarm.__module__})
+    monkeypatch.setattr(alarm, "begin", inside)
+    with pytest.raises(PluginError, match="did not return within"), limited("late", 0.01):
+        time.sleep(30)
+    assert alarm.calls == {}
 
 
 def test_the_alarm_of_others_is_given_back() -> None:
