@@ -1,11 +1,15 @@
-"""The first screen of `--dry-run` for jobs of the catalog: 40 lines of 80 columns."""
+"""Screens of 80 columns for jobs of the catalog: `--dry-run` in 40 lines, `show` with a line for each value."""
 
 from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
 
+from llmbx.cli import show
 from llmbx.cli.run import command
+from llmbx.cli.settings_table import lines
+from llmbx.cli.workspace import load_workspace
+from llmbx.config.request import Request
 
 JOBS = {
     "nemo grok1 --gpu-type gb200 --gpus 128": ("32 x 4 ranks", "--nodes=32", "python3 code/train.py"),
@@ -21,6 +25,17 @@ def test_a_dry_run_fits_on_the_screen(job: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
     done = CliRunner().invoke(command, [*job.split(), "--dry-run"])
     assert done.exit_code == 0, done.output
-    lines = done.stdout.splitlines()
-    assert len(lines) <= 40 and max(map(len, lines)) <= 80, done.stdout
+    screen = done.stdout.splitlines()
+    assert len(screen) <= 40 and max(map(len, screen)) <= 80, done.stdout
     assert [text for text in JOBS[job] if text not in " ".join(done.stdout.split())] == []
+
+
+def test_show_has_one_line_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
+    workspace = load_workspace()
+    spec = workspace.resolve(Request(workload="grok1", gpu_type="gb200", gpus=128))
+    rows = show.rows(spec, show.describe(spec, workspace))
+    shown = list(lines(rows, 80))
+    assert max(map(len, shown)) <= 80
+    settings = [line for line in shown[: shown.index("[1] default of grok1")] if line]
+    assert [line.split()[0] for line in settings] == [row["setting"] for row in rows]

@@ -41,17 +41,26 @@ _BREAK_IN_VALUE = re.compile(r"\n(?!  )")
 _FIRST_LINE = re.compile(r'"""([^"\\\n]+)(?:"""|\n)')
 """A docstring without escapes at the beginning of a module."""
 
-ORDER = (
-    "run", "profile", "init", "list", "show", "catalog", "jobs", "status", "logs", "cancel", "parse", "doctor",
-    "plugins",
-)  # fmt: skip
-"""The order of core's verbs in `--help`; the verbs of plugins follow in alphabetical order."""
+GROUPS = {
+    "Start": ("init", "doctor", "list", "show"),
+    "Run": ("run", "profile", "sweep", "accept"),
+    "Follow runs": ("jobs", "status", "logs", "cancel"),
+    "Analyze": ("report", "compare", "explain", "parse", "audit"),
+    "Predict": ("predict", "atlas"),
+    "Maintain": ("catalog", "env", "image", "plugins"),
+}
+"""The verbs of `--help` by group."""
+
+OTHERS = "Analyze"
+"""The group in which verbs follow that are not listed: those that plugins bring."""
+
+ORDER = [name for names in GROUPS.values() for name in names]
 
 EPILOG = """\b
 Try:
-  llmbx run --plugin nemo grok1              train a small Grok-1 on this machine and measure it
-  llmbx show nemo grok1 --gpu-type gb200     show every setting of a full-size run and its origin
-  llmbx list                                 list all workloads
+  llmbx run --plugin nemo grok1                  train a small Grok-1 here
+  llmbx show grok1 --gpu-type gb200 --gpus 128   every setting of a large job
+  llmbx list                                     list all workloads
 Exit codes: 0 success; 1 the run failed; 2 usage or configuration error;
 3 slower than the reference or baseline allows; 4 infrastructure failure;
 5 measured, but no verdict can be given; 130 interrupted."""
@@ -107,9 +116,19 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if rows := [(name, self._summary(name)) for name in self.list_commands(ctx)]:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
+        names = self.list_commands(ctx)
+        width = max(map(len, names), default=0)
+        for title, members in self._groups(names).items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), self._summary(name)) for name in members])
+
+    def _groups(self, names: list[str]) -> dict[str, list[str]]:
+        """The commands by title, without empty groups; those of a verb are one group."""
+        if self.within:
+            return {"Commands": names} if names else {}
+        of = {name: title for title, members in GROUPS.items() for name in members}
+        titles = {title: [name for name in names if of.get(name, OTHERS) == title] for title in GROUPS}
+        return {title: members for title, members in titles.items() if members}
 
     def _summary(self, name: str) -> str:
         points = self._points().get(name)

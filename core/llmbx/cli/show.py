@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,7 +12,7 @@ import click
 from ..catalog.hardware import GpuType
 from ..config.request import Request
 from ..errors import UsageError
-from ..model import Finding, RunSpec, Workload
+from ..model import Expected, Finding, RunSpec, Workload
 from .options import run_options
 from .output import Row, cell, format_option, print_json, print_rows
 from .plugin_options import RunCommand
@@ -49,11 +51,22 @@ def command(request: Request | None, terms: bool, format_: str) -> None:
     if format_ == "json":
         print_json(facts)
     else:
-        print_rows(rows(spec, facts), ("setting", "value", "origin"), format_)
+        print_settings(rows(spec, facts), format_)
         for finding in facts["findings"]:
             click.echo(f"{'note' if finding.warning else 'problem'}: {finding.problem}; {finding.fix}", err=True)
     if not all(finding.warning for finding in spec.findings):
         sys.exit(UsageError.exit_code)
+
+
+def print_settings(settings: Sequence[Row], format_: str) -> None:
+    """Print settings with their origins as CSV, or a line each."""
+    from .settings_table import lines
+
+    if format_ == "csv":
+        print_rows(settings, ("setting", "value", "origin"), format_)
+    else:
+        room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        click.echo("\n".join(lines(settings, room)))
 
 
 def _terms(spec: RunSpec, workspace: Workspace) -> list[Row]:
@@ -142,8 +155,7 @@ def _placement(spec: RunSpec) -> dict[str, Any]:
 
 def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The resolved run as rows of setting, value and origin for the table."""
-    from ..run.expectation import announced, sentence
-
+    expected, flops, figure = facts["expected"], facts["flops_per_sample"], facts["reference"]
     letters = {f"{name} ": getattr(spec.parallelism, name) for name in spec.parallelism.__struct_fields__}
     shown: dict[str, Any] = {
         "workload": f"{spec.plugin} {spec.workload}",
@@ -152,20 +164,24 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
         **{name.strip(): value for name, value in letters.items()},
         **{k: facts[k] for k in ("micro_batch_size", "global_batch_size", "gradient_accumulation", "cuda_graphs",
                                  "recompute_layers", "offload_layers", "steps", "window")},
-        "flops_per_sample": _flops_text(facts["flops_per_sample"]),
-        "peak_tflops": _peak_text(spec),
+        "flops_per_sample": flops["full"] and f"{flops['full']:.4g} full, {flops['causal']:.4g} causal",
+        "peak_tflops": f"{spec.peak.tflops:g}" if spec.peak else "unknown",
         "published": _published_text(facts),
-        "expected": sentence(facts["expected"]) or ("unknown" if announced(facts["expected"], spec) else None),
+        **_expected(expected, spec),
         **{k: facts[k] for k in ("runtime", "launcher", "walltime_minutes")},
         **{f"settings.{key}": value for key, value in spec.settings.items()},
         **{f"env.{key}": value for key, value in spec.env.items()},
         **_plugin_settings(spec),
     }  # fmt: skip
-    published = facts["no_reference_because"] or facts["reference"].source
+    disputed = f"; disputed: {figure.disputed}" if figure and figure.disputed else ""
+    prediction = expected.unknown_because or expected.source
     origins = {
         **spec.origins,
-        "published": published,
-        "expected": facts["expected"].unknown_because or facts["expected"].source,
+        "flops_per_sample": f"{flops['formula']}; MFU by {flops['convention']}",
+        "peak_tflops": _peak_origin(spec),
+        "published": facts["no_reference_because"] or f"{figure.source}{disputed}",
+        "expected": prediction,
+        "expected_memory": prediction,
     }
     return [
         {"setting": key, "value": cell(value), "origin": origins.get(key, "")}
@@ -184,27 +200,33 @@ def _plugin_settings(spec: RunSpec) -> dict[str, Any]:
     return found
 
 
-def _flops_text(flops: dict[str, Any]) -> str | None:
-    if flops["full"] is None:
-        return None
-    return f"{flops['full']:.4g} full, {flops['causal']:.4g} causal ({flops['formula']}; MFU by {flops['convention']})"
-
-
-def _peak_text(spec: RunSpec) -> str:
+def _peak_origin(spec: RunSpec) -> str:
     if spec.peak is None:
         return GpuType.how_to_set_peak(spec.gpu_type, spec.dtype)
-    return f"{spec.peak.tflops:g} ({spec.peak.name}; {spec.peak.source})"
+    return f"{spec.peak.name}; {spec.peak.source}"
+
+
+def _expected(expected: Expected, spec: RunSpec) -> dict[str, str | None]:
+    """Step time and memory that are expected; empty for a run for which nothing is predicted."""
+    from ..run.expectation import announced, interval
+
+    if announced(expected, spec) is None:
+        return {}
+    time, memory = expected.step_time_s, expected.memory_gb
+    return {
+        "expected": "unknown" if time.value is None else f"{interval(time)} s per step",
+        "expected_memory": None if memory.value is None else f"{interval(memory, 0)} GB per GPU",
+    }
 
 
 def _published_text(facts: dict[str, Any]) -> str:
     row = facts["reference"]
     if facts["no_reference_because"]:
-        return "none: compare with a run of your own (--baseline)"
+        return "none: use a run of your own (--baseline)"
     tflops = f", {row.tflops_per_gpu:g} TFLOP/s per GPU" if row.tflops_per_gpu else ""
     mfu = f", MFU {100 * row.mfu:.4g} %" if row.mfu is not None else ""
-    peak = f" of the source's peak of {row.peak_tflops:g} TFLOP/s" if mfu and row.peak_tflops else ""
-    disputed = f"; disputed: {row.disputed}" if row.disputed else ""
-    return f"{row.step_time_s:g} s per step{tflops}{mfu}{peak}{disputed}"
+    peak = f" of {row.peak_tflops:g}" if mfu and row.peak_tflops else ""
+    return f"{row.step_time_s:g} s per step{tflops}{mfu}{peak}"
 
 
 def _findings(spec: RunSpec, workspace: Workspace) -> list[Finding]:

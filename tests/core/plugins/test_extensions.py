@@ -36,7 +36,7 @@ def test_an_option_replaces_what_the_verb_does_or_lets_it_go_on(package: Package
     done = llmbx(*DRY, "--twice", "now")
     assert (done.returncode, done.stdout) == (3, "grok1 now 1\n"), done.stderr
     done = llmbx(*DRY, "--twice", "go on")
-    assert done.returncode == 0 and done.stdout.startswith("grok1 go on 1\n") and "phase" in done.stdout
+    assert done.returncode == 0 and done.stdout.startswith("grok1 go on 1\n") and "a rank runs" in done.stdout
     done = llmbx(*DRY)
     assert done.returncode == 0 and "grok1 go on" not in done.stdout
 

@@ -61,6 +61,16 @@ def test_a_verb_may_exit_as_it_likes(package: Package, llmbx: Llmbx) -> None:
     assert llmbx("mine").returncode == 7
 
 
+def test_the_help_lists_verbs_in_groups_and_each_once(package: Package, llmbx: Llmbx) -> None:
+    package("one", VERB, plugins=(), verbs=("mine",))
+    blocks = [block.splitlines() for block in llmbx("--help").stdout.split("\n\n")]
+    groups = {lines[0]: [line.split()[0] for line in lines[1:] if line[2] != " "] for lines in blocks[3:-1]}
+    assert groups["Start:"] == ["init", "doctor", "list", "show"]
+    assert groups["Follow runs:"] == ["jobs", "status", "logs", "cancel"] and "mine" in groups["Analyze:"]
+    verbs = [verb for group in groups.values() for verb in group]
+    assert sorted({*verbs}) == sorted(verbs) and {"run", "sweep", "plugins", "mine"} <= {*verbs}
+
+
 def test_help_tells_a_verb_whose_package_is_gone(package: Package, llmbx: Llmbx) -> None:
     file = package("gone", VERB, plugins=(), verbs=("mine",))
     file.unlink()
