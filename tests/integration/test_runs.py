@@ -61,7 +61,9 @@ def test_a_run_leaves_a_whole_record(llmbx: Llmbx, only_run: Callable[[], Path],
     assert 0 < result["timing"]["first_step_s"] <= result["timing"]["total_s"]
     record = json.loads((folder / "run.json").read_text())
     assert record["spec"]["origins"]["gpu_type"] == "no GPU on this machine"
-    assert "completed" in done.stdout and record["run_id"] in done.stdout and str(folder) in done.stdout
+    assert "completed" in done.stdout and record["id"] in done.stdout
+    (files,) = (line.split()[1] for line in done.stdout.splitlines() if line.startswith("  files "))
+    assert [*Path("/").glob(files.lstrip("/"))] == [folder]
 
 
 def test_a_run_whose_output_nobody_takes_has_its_result(
