@@ -220,9 +220,10 @@ def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: in
     what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
     rows, findings = _narrow(workload, list(rows_of(workload, size, recipe)), what, dtype, gpu_type, gpus)
     if findings and recipe:
-        other = choose(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus)
-        if not other.findings:
-            findings[0] = findings[0].replace(fix=f"{findings[0].fix}, or use --recipe {other.recipe.name}")
+        newest = choose(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus)
+        if not newest.findings:
+            fix = f"{findings[0].fix}, or use --recipe {newest.recipe.name}"
+            findings[0] = findings[0].replace(fix=fix)
     return Choice(recipe=rows[0][0], row=rows[0][1], findings=tuple(findings))
 
 

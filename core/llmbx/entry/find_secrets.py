@@ -228,8 +228,8 @@ def _credential(data: bytes, start: int, end: int) -> Span | None:
 
 
 def _secret(kind: Kind, data: bytes, start: int, end: int) -> Span | None:
-    if kind.form is COOKIE and (rest := COOKIES.match(data, start)):
-        end = rest.end()
+    if kind.form is COOKIE and (cookies := COOKIES.match(data, start)):
+        end = cookies.end()
     text = data[start:end].decode("utf-8", "replace")
     if end - start < SHORTEST_NUMBER and is_bare(data, start, end):
         return None

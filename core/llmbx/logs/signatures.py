@@ -253,8 +253,8 @@ class Signatures:
         """The line after its label, whose times may be longer or shorter than in the first line."""
         if "\0" not in label:
             return line[len(label) :]
-        rest = without_times(line)[len(label) :]
-        return line[len(line) - len(rest) :] if "\0" not in rest else rest
+        text = without_times(line)[len(label) :]
+        return line[len(line) - len(text) :] if "\0" not in text else text
 
     def _summarize(self, here: Origin) -> list[Event]:
         """The event of torchrun's root cause, whose rank, host and exit code are on lines of their own."""

@@ -203,7 +203,8 @@ def _by_itself(place: int, ordered: Sequence[Event], roles: Sequence[Role]) -> b
     if event.facts.get("root"):
         return True
     if FIRST in event.facts:
-        waited = {other.facts.get(BY, other.rank) for other in ordered if role(other) in ("contact", "watchdog")}
+        notices = [notice for notice in ordered if role(notice) in ("contact", "watchdog")]
+        waited = {notice.facts.get(BY, notice.rank) for notice in notices}
         return event.rank not in waited
     if _ended_by_others(event) or "SIGABRT" in event.text or event.facts.get("exit_code") in (134, -6):
         return False

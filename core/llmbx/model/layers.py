@@ -155,8 +155,8 @@ def _pairs(tokens: int, window: int | None, chunk: int | None) -> tuple[float, f
     if window is not None and chunk is not None:
         raise ValueError("an attention has a window or chunks, not both")
     if chunk is not None:
-        whole, rest = divmod(tokens, chunk)
-        full = whole * chunk**2 + rest**2
+        whole, remainder = divmod(tokens, chunk)
+        full = whole * chunk**2 + remainder**2
         return full, full / 2
     seen = min(window or tokens, tokens)
     return tokens * seen, seen * (tokens - seen / 2)

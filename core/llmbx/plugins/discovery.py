@@ -83,7 +83,7 @@ def _register(
 ) -> PluginInfo:
     name, version = _facts(point.dist) if point.dist else (owner(point), "not installed")
     info = PluginInfo(name=point.name, distribution=name, version=version, module=point.value)
-    taken = next((other for other in before if other.name == point.name), None)
+    taken = next((earlier for earlier in before if earlier.name == point.name), None)
     if taken is not None:
         return info.replace(error=f"the name '{point.name}' is taken by {taken.distribution} {taken.version}")
     began, call = time.monotonic(), Call(f"plugin '{point.name}'", "its import", "its import failed", limit_s())

@@ -43,10 +43,17 @@ def _problems(name: str, kind: type[Settings], others: Mapping[str, type[Setting
     if name in KEYS:
         yield f"its table in a cluster profile has the name of llmbx's own key '{name}': rename the plugin"
     options = {
-        spelling: owner for owner, other in others.items() for field in fields(other) for spelling in spellings(field)
+        spelling: owner
+        for owner, settings in others.items()
+        for field in fields(settings)
+        for spelling in spellings(field)
     }
-    variables = {spelling: owner for owner, other in others.items() for field in fields(other)
-                 for spelling in field.option.variables}  # fmt: skip
+    variables = {
+        variable: owner
+        for owner, settings in others.items()
+        for field in fields(settings)
+        for variable in field.option.variables
+    }
     for field in fields(kind):
         if field.name in KEYS:
             yield f"the setting '{field.name}' has the name of llmbx's own key of a cluster profile: rename it"

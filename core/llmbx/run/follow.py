@@ -179,8 +179,8 @@ class Follower:
         self.read()
         self._feed(self.lines.close())
         self._read_sources(final=True)
-        rest = self.parser.close()
-        for record in rest:
+        records = self.parser.close()
+        for record in records:
             self._report(record)
 
     def _feed(self, lines: list[str]) -> None:

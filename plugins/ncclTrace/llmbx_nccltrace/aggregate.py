@@ -36,8 +36,13 @@ def totals(rows: tuple[Operation, ...]) -> tuple[Total, ...]:
     for row in rows:
         by_op[row.op].append(row)
     totals = [
-        Total(op=op, calls=sum(r.calls for r in some), message_bytes=_message_sum(some), bus_bytes=_bus_sum(some))
-        for op, some in by_op.items()
+        Total(
+            op=op,
+            calls=sum(r.calls for r in operations),
+            message_bytes=_message_sum(operations),
+            bus_bytes=_bus_sum(operations),
+        )
+        for op, operations in by_op.items()
     ]
     return tuple(sorted(totals, key=lambda t: (-(t.message_bytes or 0), t.op)))
 
@@ -75,9 +80,9 @@ def ranks(counts: LogCounts) -> tuple[Rank, ...]:
     """Return every process that called or initialized a communicator, sorted by rank, host and pid."""
     numbers, sums = global_ranks(counts), dict[bytes, list[int]]()
     for (process, _, _), epoch in epochs(counts):
-        some = sums.setdefault(process, [0, 0])
-        some[0] += epoch.calls.total()
-        some[1] += epoch.volume
+        totals = sums.setdefault(process, [0, 0])
+        totals[0] += epoch.calls.total()
+        totals[1] += epoch.volume
     rows = []
     for process, (calls, volume) in sums.items():
         parsed = parse_process(process)
@@ -118,8 +123,8 @@ def tuning_choices(counts: LogCounts) -> tuple[Choice, ...] | None:
     sums: dict[tuple[str | None, str, str], list[int]] = {}
     for (op, algorithm, protocol, size), calls in counts.tuning.items():
         key = op, _named(algorithm, ALGORITHMS), _named(protocol, PROTOCOLS)
-        some = sums.setdefault(key, [0, size, size])
-        sums[key] = [some[0] + calls, min(some[1], size), max(some[2], size)]
+        so_far = sums.setdefault(key, [0, size, size])
+        sums[key] = [so_far[0] + calls, min(so_far[1], size), max(so_far[2], size)]
     rows = [
         Choice(op=op, algorithm=algorithm, protocol=protocol, calls=calls, from_bytes=low, to_bytes=high)
         for (op, algorithm, protocol), (calls, low, high) in sums.items()

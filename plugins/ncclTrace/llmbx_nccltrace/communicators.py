@@ -39,8 +39,8 @@ def parse_process(process: bytes) -> Process:
     text = process.decode("utf-8", "replace")
     if tagged := re.fullmatch(r"\[rank (\d{1,9})\]", text):
         return Process(f"rank {tagged[1]}", None, None, int(tagged[1]))
-    label, rank, rest = split_label(text.rpartition("/")[2])
-    return Process(f"{label}{rest}" or "an unknown process", None, None, rank)
+    label, rank, text = split_label(text.rpartition("/")[2])
+    return Process(f"{label}{text}" or "an unknown process", None, None, rank)
 
 
 def merge_damaged_hosts(counts: LogCounts) -> None:

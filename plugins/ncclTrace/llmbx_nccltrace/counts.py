@@ -43,10 +43,10 @@ class Epoch:
     volume: int = 0
     calls: Counter[str] = field(default_factory=Counter)
 
-    def add(self, other: Epoch) -> None:
+    def add(self, later: Epoch) -> None:
         """Add the later calls of the same communicator."""
-        self.volume += other.volume
-        self.calls.update(other.calls)
+        self.volume += later.volume
+        self.calls.update(later.calls)
 
 
 @dataclass(slots=True)

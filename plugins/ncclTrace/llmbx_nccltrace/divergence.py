@@ -86,9 +86,9 @@ def divergences(counts: LogCounts, logs: Sequence[Path | RunFile]) -> tuple[Dive
 def _groups(counts: LogCounts) -> dict[tuple[str | None, int], list[tuple[Caller, Epoch]]]:
     """Return the latest use of each address by communicator; without INIT lines, n processes that call with n ranks."""
     groups: dict[tuple[str | None, int], list[tuple[Caller, Epoch]]] = defaultdict(list)
-    for caller, some in counts.callers.items():
-        init = some[-1].init
-        groups[init.identity if init else None, caller[2]].append((caller, some[-1]))
+    for caller, uses in counts.callers.items():
+        init = uses[-1].init
+        groups[init.identity if init else None, caller[2]].append((caller, uses[-1]))
     unnamed = not any(epoch.init for _, epoch in epochs(counts))
     return {
         (name, ranks): members
@@ -138,14 +138,14 @@ def _seats(read: Read, members: list[tuple[Caller, Epoch]]) -> list[Seat]:
     The position is the opCount. Where it does not number the collectives (sends and receives increase it, too, a group
     has one, and with one node it may stay 0), it is the number of the collective, if no line of the log is damaged.
     """
-    some = [(caller, epoch, read.tail.entries.get(caller, []), _collectives(epoch)) for caller, epoch in members]
-    by_number = all(_is_numbered(kept) for _, _, kept, _ in some) and not any(_sends(e) for _, e, _, _ in some)
+    readings = [(caller, epoch, read.tail.entries.get(caller, []), _collectives(epoch)) for caller, epoch in members]
+    by_number = all(_is_numbered(kept) for _, _, kept, _ in readings) and not any(_sends(e) for _, e, _, _ in readings)
     if not by_number and not read.complete:
         return []
     seats = []
     if by_number:  # nothing is known of a rank that calls only before the end of the log that was read
-        some = [member for member in some if member[2] or not member[3]]
-    for (process, _, _), epoch, kept, total in some:
+        readings = [member for member in readings if member[2] or not member[3]]
+    for (process, _, _), epoch, kept, total in readings:
         if len(kept) > total or not (by_number or epoch.init or len(kept) == total):
             return []
         skipped = total - len(kept)
@@ -226,24 +226,24 @@ def _mismatches(
     return tuple(
         Mismatch(
             communicator=communicator,
-            op_count=_number(some if tie else called[0][1], position),
-            ranks=_named(some, ranks)[0],
+            op_count=_number(callers if tie else called[0][1], position),
+            ranks=_named(callers, ranks)[0],
             collective=_text(call, usual if not tie else called[index == 0][0]),
             majority=None if tie else _text(usual, call),
             kind="count" if same or (not tie and (call.op, call.root) == (usual.op, usual.root)) else "collective",
         )
-        for index, (call, some) in enumerate(called)
+        for index, (call, callers) in enumerate(called)
         if tie or index
     )
 
 
-def _text(call: Call, other: Call) -> str:
+def _text(call: Call, reference: Call) -> str:
     """Return the operation, with what differs from the other call of the same operation."""
-    if call.op != other.op:
+    if call.op != reference.op:
         return call.op
-    count = f" count {call.elements}" if call.elements != other.elements else ""
-    kind = f" {datatype_name(call.datatype)}" if call.datatype != other.datatype else ""
-    return f"{call.op}{count}{kind}" + (f" root {call.root}" if call.root != other.root else "")
+    count = f" count {call.elements}" if call.elements != reference.elements else ""
+    kind = f" {datatype_name(call.datatype)}" if call.datatype != reference.datatype else ""
+    return f"{call.op}{count}{kind}" + (f" root {call.root}" if call.root != reference.root else "")
 
 
 def _stops(
@@ -253,9 +253,9 @@ def _stops(
     for seat in stopped:
         by_last[seat.last].append(seat)
     stops = []
-    for last, some in sorted(by_last.items()):
-        numbers, places = _named(some, ranks)
-        stop = Stop(ranks=numbers, processes=places, op_count=_number(some, last), peers_op_count=_number(seats, end))
+    for last, ended in sorted(by_last.items()):
+        numbers, places = _named(ended, ranks)
+        stop = Stop(ranks=numbers, processes=places, op_count=_number(ended, last), peers_op_count=_number(seats, end))
         stops.append(stop)
     return tuple(stops)
 
@@ -264,13 +264,13 @@ def _rows(seats: Sequence[Seat], position: int, ranks: Mapping[bytes, int | None
     """Return who made which call at a position, the call of the fewest ranks first."""
     return [
         CallsAt(
-            op_count=_number(some, position),
+            op_count=_number(callers, position),
             op=call.op,
             datatype=datatype_name(call.datatype),
             count=call.elements,
             root=call.root,
-            ranks=_named(some, ranks)[0],
-            processes=_named(some, ranks)[1],
+            ranks=_named(callers, ranks)[0],
+            processes=_named(callers, ranks)[1],
         )
-        for call, some in reversed(_called(seats, position).items())
+        for call, callers in reversed(_called(seats, position).items())
     ]

@@ -31,8 +31,8 @@ def findings(run_dir: Path) -> list[Finding]:
 def to_findings(report: Report) -> list[Finding]:
     """Return the findings of a report, the summary first. All are warnings, since none of them fails a run."""
     texts = ["; ".join(headline(report)), *report.warnings[:_MAX_LISTED]]
-    if (rest := len(report.warnings) - _MAX_LISTED) > 0:
-        texts.append(f"{plural(rest, 'more warnings')} in the trace")
+    if (hidden := len(report.warnings) - _MAX_LISTED) > 0:
+        texts.append(f"{plural(hidden, 'more warnings')} in the trace")
     return [Finding(rule="nccl", problem=text, fix="see llmbx nccl for details", warning=True) for text in texts]
 
 

@@ -20,8 +20,8 @@ def warnings(divergences: Sequence[Divergence]) -> list[str]:
     """Return one line for each mismatch, then one for the ranks that stopped. opCounts are hexadecimal, as in logs."""
     lines = [_mismatch(divergence, mismatch) for divergence in divergences for mismatch in divergence.mismatches]
     lines += [line for divergence in divergences for line in _stops(divergence)]
-    rest = len(lines) - _MAX_LISTED
-    more = [f"{plural(rest, 'more differences')}: see --format json"] if rest > 0 else []
+    hidden = len(lines) - _MAX_LISTED
+    more = [f"{plural(hidden, 'more differences')}: see --format json"] if hidden > 0 else []
     return lines[:_MAX_LISTED] + more
 
 

@@ -124,8 +124,8 @@ def _rank(rank: int | None, host: str | None, pid: int | None) -> str:
 
 
 def _more(count: int, things: str) -> list[str]:
-    rest = count - _MAX_LISTED
-    return [f"{plural(rest, f'more {things}')}: see --format json"] if rest > 0 else []
+    hidden = count - _MAX_LISTED
+    return [f"{plural(hidden, f'more {things}')}: see --format json"] if hidden > 0 else []
 
 
 def _coverage(counts: LogCounts) -> list[str]:

@@ -139,7 +139,7 @@ class Predictor:
         """The nearest figure, and what differs."""
         if not self.used:
             return None
-        apart = [(differences(case, other), row) for row, other, _ in self.used]
+        apart = [(differences(case, published), row) for row, published, _ in self.used]
         differing, row = min(apart, key=lambda pair: sum(pair[0].values()))
         return row, differing
 
@@ -152,8 +152,11 @@ class Predictor:
 
     def _exact(self, case: Case) -> int | None:
         """The figure of exactly this configuration, of the nearest release; None if there is none."""
-        same = [(abs(other.when - case.when), index) for index, (_, other, _) in enumerate(self.used)
-                if cell(other) == cell(case)]  # fmt: skip
+        same = [
+            (abs(published.when - case.when), index)
+            for index, (_, published, _) in enumerate(self.used)
+            if cell(published) == cell(case)
+        ]
         return min(same)[1] if same else None
 
     def predict(self, case: Case, base: str, posterior: Posterior | None = None) -> Prediction:
@@ -201,19 +204,19 @@ class Predictor:
         return (one.model.name, one.gpu_type, one.layout) == (two.model.name, two.gpu_type, two.layout)
 
     def _why_unknown(self, case: Case) -> str | None:
-        generations = {generation(other.gpu_type) for _, other, _ in self.used}
+        generations = {generation(published.gpu_type) for _, published, _ in self.used}
         if generation(case.gpu_type) not in generations:
             return f"no published step time of {case.gpu_type} or its generation states dtype and parallelism"
-        most = max(other.gpus for _, other, _ in self.used)
+        most = max(published.gpus for _, published, _ in self.used)
         if case.gpus > FURTHEST * most:
             return f"{case.gpus} GPUs are more than {FURTHEST} times the {most} GPUs of the largest published figure"
-        if case.model.vocab == 0 and not any(other.model.name == case.model.name for _, other, _ in self.used):
+        if case.model.vocab == 0 and not any(published.model.name == case.model.name for _, published, _ in self.used):
             return f"the shape of {case.model.name} is not known, and no figure of it is published"
         return None
 
     def _step(self, case: Case, posterior: Posterior) -> Estimate:
         mean, deviation = posterior.predict([case])
-        familiar = familiarity(case, (other for _, other, _ in self.used))
+        familiar = familiarity(case, (published for _, published, _ in self.used))
         half = float(deviation[0]) * self.calibration.width(case, familiar)
         value, exact = float(mean[0]), self._exact(case)
         printed = [] if exact is None else [self.used[exact][2]]
@@ -223,7 +226,7 @@ class Predictor:
 
     def _is_published(self, case: Case) -> bool:
         """Whether a figure of this model on this GPU type has the layout."""
-        return any(self._same_layout(other, case) for _, other, _ in self.used)
+        return any(self._same_layout(published, case) for _, published, _ in self.used)
 
     def _basis(self, case: Case) -> Basis:
         sources: dict[str, int] = {}
@@ -231,8 +234,8 @@ class Predictor:
             sources[row.source] = sources.get(row.source, 0) + 1
         return Basis(
             rows=len(self.used), own=sum(row.release == "own" for row, *_ in self.used), sources=sources,
-            same_model=sum(other.model.name == case.model.name for _, other, _ in self.used),
-            same_gpu_type=sum(other.gpu_type == case.gpu_type for _, other, _ in self.used),
+            same_model=sum(published.model.name == case.model.name for _, published, _ in self.used),
+            same_gpu_type=sum(published.gpu_type == case.gpu_type for _, published, _ in self.used),
         )  # fmt: skip
 
 

@@ -144,8 +144,8 @@ def _on_known_gpus(question: Question, model: Model, rows: Sequence[Row], catalo
 def _only(option: str, what: str, choices: Sequence[str]) -> str:
     if len(choices) == 1:
         return choices[0]
-    some = f", for example {', '.join(choices)}" if choices else ""
-    raise UsageError(f"{what}: add {option}{some}")
+    examples = f", for example {', '.join(choices)}" if choices else ""
+    raise UsageError(f"{what}: add {option}{examples}")
 
 
 def _of_catalog(

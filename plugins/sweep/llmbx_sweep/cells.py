@@ -82,8 +82,8 @@ def _invalid_cells(failures: list[tuple[CellRequest, LlmbxError]], count: int) -
 
 
 def _one_line(text: str) -> str:
-    first, *rest = (line.strip() for line in text.splitlines())
-    return f"{first} {'; '.join(rest)}".strip()
+    first, *further = (line.strip() for line in text.splitlines())
+    return f"{first} {'; '.join(further)}".strip()
 
 
 def _check_duplicates(cells: Sequence[Cell]) -> None:

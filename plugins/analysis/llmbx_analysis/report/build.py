@@ -136,11 +136,11 @@ def _warnings(cells: Sequence[Cell]) -> tuple[str, ...]:
             unstable = run.result.stability.warning
             lines = (*([unstable] if unstable else []), *run.result.warnings)
             warnings += [": ".join([*of, line]) for line in lines]
-    rest = len(warnings) - MOST_WARNINGS
+    hidden = len(warnings) - MOST_WARNINGS
     return (
         tuple(warnings)
-        if rest <= 1
-        else (*warnings[:MOST_WARNINGS], f"{rest} more; use `llmbx report RUN` to see those of a run")
+        if hidden <= 1
+        else (*warnings[:MOST_WARNINGS], f"{hidden} more; use `llmbx report RUN` to see those of a run")
     )
 
 

@@ -95,10 +95,10 @@ def _figures(comparison: Comparison, a: Sequence[Measured], b: Sequence[Measured
 
 
 def _differences(comparison: Comparison) -> Section:
-    other = "the recipe of the published figure" if comparison.a.kind == "reference" else "A"
+    reference = "the recipe of the published figure" if comparison.a.kind == "reference" else "A"
     stated = " that the logs state" if {"log", "logs"} & {comparison.a.kind, comparison.b.kind} else ""
     tables = difference_tables(comparison.differences, ("A", "B"), comparison.a.kind == "reference")
-    text = () if tables else (f"B has no differences from {other}{stated}.",)
+    text = () if tables else (f"B has no differences from {reference}{stated}.",)
     return Section(name="differences", title="Differences", text=text, tables=tuple(tables))
 
 

@@ -95,10 +95,10 @@ def difference_tables(differences: Sequence[Difference], names: Names, recipe: b
     """
     notable = [d for d in differences if d.weight >= NOTABLE]
     shown = notable[:MOST]
-    rest = [d for d in differences if d not in shown]
+    minor = [d for d in differences if d not in shown]
     title = "differences from the recipe" if recipe else "differences, likeliest cause first"
     tables = [_difference_table(f"{of}{title}", shown, names, False)] if shown else []
-    return [*tables, *([_difference_table(f"{of}other differences", rest, names, True)] if rest else [])]
+    return [*tables, *([_difference_table(f"{of}other differences", minor, names, True)] if minor else [])]
 
 
 def _difference_table(title: str, differences: Sequence[Difference], names: Names, folded: bool) -> Table:

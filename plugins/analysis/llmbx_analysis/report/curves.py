@@ -143,10 +143,10 @@ def _windows(runs: Sequence[RunData]) -> tuple[Span, ...]:
 def _top(runs: Sequence[RunData]) -> float | None:
     """Upper end of the axis if slow steps (such as a first step that compiles) would flatten the curve, else None."""
     measured = [step.time_s for s in runs for step in s.measured_steps if step.time_s is not None]
-    every = [step.time_s for s in runs for step in s.steps if step.time_s is not None and is_time(step.time_s)]
-    if not measured or max(every) <= FAR * max(measured):
+    valid = [step.time_s for s in runs for step in s.steps if step.time_s is not None and is_time(step.time_s)]
+    if not measured or max(valid) <= FAR * max(measured):
         return None
-    low, high = min(every), max(measured)
+    low, high = min(valid), max(measured)
     return high + max(0.25 * (high - low), 0.05 * high)
 
 

@@ -106,8 +106,8 @@ def machine(runs: Sequence[RunData | MeasuredRun]) -> str:
 def _listed(texts: Sequence[str]) -> str:
     """The different texts, up to `MOST_NAMES`."""
     names = list(dict.fromkeys(texts))
-    rest = len(names) - MOST_NAMES
-    return "; ".join(names[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    hidden = len(names) - MOST_NAMES
+    return "; ".join(names[:MOST_NAMES]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _nodes(run: RunData | MeasuredRun) -> tuple[str, ...]:

@@ -87,8 +87,8 @@ def _completed(cell: Cell) -> str:
     valid, n = len(cell.valid_runs), len(cell.runs)
     if n == 1:
         return f"The run completed with {_quality(cell)}"
-    every = "Both repeats" if n == 2 else f"All {n} repeats"
-    return f"{every if valid == n else f'{valid} of {n} repeats'} completed with {_quality(cell)}"
+    all_runs = "Both repeats" if n == 2 else f"All {n} repeats"
+    return f"{all_runs if valid == n else f'{valid} of {n} repeats'} completed with {_quality(cell)}"
 
 
 def _quality(cell: Cell) -> str:
@@ -114,5 +114,5 @@ def _reasons(cell: Cell) -> tuple[str, ...]:
 
 
 def _compared(comparison: Comparison, cell: Cell) -> str:
-    other = "the published figure" if comparison.a.kind == "reference" else f"the baseline {comparison.a.label}"
-    return f"Compared with {other}: {comparison.reason}. {_completed(cell)}."
+    reference = "the published figure" if comparison.a.kind == "reference" else f"the baseline {comparison.a.label}"
+    return f"Compared with {reference}: {comparison.reason}. {_completed(cell)}."

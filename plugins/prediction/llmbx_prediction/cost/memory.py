@@ -60,7 +60,7 @@ def estimate(case: Case) -> Memory | None:
     """
     if not case.model.has_shape or case.stack not in MEGATRON:
         return None
-    return max((of_stage(case, stage) for stage in ("first", "last")), key=lambda found: found.total_gb)
+    return max((of_stage(case, stage) for stage in ("first", "last")), key=lambda memory: memory.total_gb)
 
 
 def of_stage(case: Case, stage: Stage) -> Memory:

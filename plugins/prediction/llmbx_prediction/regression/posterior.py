@@ -78,8 +78,9 @@ class Posterior:
         described = features(cases, self.coefficients)
         shared = covariance(described, self.known, self.scales)
         mean = np.exp(np.log(described.total) + shared @ self.weights)
-        rest = variances(described, self.scales) - np.einsum("ij,jk,ik->i", shared, self.inverse, shared, optimize=True)
-        return mean, np.sqrt(np.maximum(rest, 0.0) + self.scales[NOISE] ** 2)
+        explained = np.einsum("ij,jk,ik->i", shared, self.inverse, shared, optimize=True)
+        unexplained = variances(described, self.scales) - explained
+        return mean, np.sqrt(np.maximum(unexplained, 0.0) + self.scales[NOISE] ** 2)
 
     def means(self, cases: Features) -> Array:
         """Seconds of a step alone, which is faster for many configurations."""

@@ -31,10 +31,10 @@ class Calibration(Value, frozen=True, kw_only=True):
     quantiles: dict[str, float]
     outliers: dict[str, float] = {}
 
-    def width(self, case: Case, known: str) -> float:
-        """Half the width of the interval of a configuration, in standard deviations. `known` is its familiarity."""
+    def width(self, case: Case, familiarity: str) -> float:
+        """Half the width of a configuration's interval, in standard deviations, by its `familiarity`."""
         own = 0.0 if case.chosen else self.quantiles[OWN_LAYOUT]
-        return max(own, self.quantiles[known])
+        return max(own, self.quantiles[familiarity])
 
 
 KINDS = ("dense", "experts")
@@ -53,7 +53,7 @@ def familiarity(case: Case, known_cases: Iterable[Case]) -> str:
 
 
 def _known(case: Case, known_cases: Iterable[Case]) -> str:
-    pairs = {(other.model.name, other.gpu_type) for other in known_cases}
+    pairs = {(published.model.name, published.gpu_type) for published in known_cases}
     if (case.model.name, case.gpu_type) in pairs:
         return "model and GPU"
     if any(model == case.model.name for model, _ in pairs):
