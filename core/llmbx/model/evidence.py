@@ -170,7 +170,7 @@ class NotPossible(Value, frozen=True):
 
 
 Answer = str | Sequence[Finding] | NotPossible | None
-"""What a check found, in one line or as findings, of which those with `warning=True` are only warnings; why it was not
+"""What a check found, in one line or as findings (those with `warning=True` are only warnings); why it was not
 possible; or None if it passed.
 """
 

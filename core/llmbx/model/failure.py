@@ -48,7 +48,7 @@ class Failure(Value, frozen=True):
 
     @property
     def who(self) -> str | None:
-        """The rank, or the ranks of which it is one, in words; None if unknown."""
+        """The rank, or the ranks that include it, in words; None if unknown."""
         if self.rank is not None:
             return f"rank {self.rank}"
         if not self.ranks or self.kind in UNKNOWN_FIRST:

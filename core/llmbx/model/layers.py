@@ -91,7 +91,7 @@ class Term(Value, frozen=True):
         tokens: int, hidden: int, width: int, experts: int, active: int, *, shared_width: int = 0, gated: bool = True,
         router_width: int | None = None, layers: int = 1, name: str = "experts",
     ) -> Term:  # fmt: skip
-        """Experts of this width, of which each token takes `active`, their router, and a shared expert that all take.
+        """Experts of this width (each token takes `active` of them), their router, and a shared expert that all take.
 
         `router_width` is the width of the state that the router reads, if it is not `hidden`.
         """

@@ -13,7 +13,7 @@ class Step(Value, frozen=True, gc=False):  # a log has millions, and a step cann
     time_s: float | None = None
     """Duration in seconds."""
     covers: int = 1
-    """Number of steps, this one the last, of which `time_s` and the rates are the mean; llmbx sets it by
+    """Number of steps, this one the last, that `time_s` and the rates are the mean of; llmbx sets it by
     `Prints.interval_means`.
     """
     total: int | None = None

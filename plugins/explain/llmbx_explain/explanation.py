@@ -17,7 +17,7 @@ class Place(Value, frozen=True):
 class Explanation(Value, frozen=True):
     """What is known about the end of a run. `failure` is None if the log shows none; `note` then says why.
 
-    `last` is the last line that a rank printed of which only the end is known.
+    `last` is the last line of a rank whose failure is known only by its end.
     """
 
     failure: Failure | None

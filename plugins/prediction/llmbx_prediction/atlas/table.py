@@ -82,7 +82,7 @@ def _value(name: str, text: str, place: str) -> Any:
 
 @functools.cache
 def _kinds() -> dict[str, str]:
-    """The type of each column as a text, of which a table needs thousands."""
+    """The type of each column as a text. A table needs it thousands of times."""
     return {name: str(kind) for name, kind in get_type_hints(Row).items()}
 
 
