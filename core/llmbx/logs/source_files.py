@@ -184,8 +184,8 @@ class SourceFiles:
 
     def faults(self) -> list[str]:
         """One line for each kind of fault of each file."""
-        found = [f"sources {glob}: only {MOST_FILES} files are read" for glob in sorted(self._dropped)]
-        return found + [line for file in self._files.values() for line in file.faults()]
+        lines = [f"sources {glob}: only {MOST_FILES} files are read" for glob in sorted(self._dropped)]
+        return lines + [line for file in self._files.values() for line in file.faults()]
 
     def _find(self) -> None:
         for source in self._parser.sources:

@@ -192,16 +192,17 @@ class Predictor:
     def _has_run(self, case: Case) -> bool:
         """Whether a figure has this model and layout on as few GPUs with as long sequences."""
         return any(
-            self._same_layout(other, case)
-            and other.model.layers == case.model.layers
-            and other.gpus <= case.gpus
-            and other.seq >= case.seq
-            for _, other, _ in self.used
+            self._same_layout(published, case)
+            and published.model.layers == case.model.layers
+            and published.gpus <= case.gpus
+            and published.seq >= case.seq
+            for _, published, _ in self.used
         )
 
     @staticmethod
-    def _same_layout(one: Case, two: Case) -> bool:
-        return (one.model.name, one.gpu_type, one.layout) == (two.model.name, two.gpu_type, two.layout)
+    def _same_layout(published: Case, case: Case) -> bool:
+        key = (case.model.name, case.gpu_type, case.layout)
+        return (published.model.name, published.gpu_type, published.layout) == key
 
     def _why_unknown(self, case: Case) -> str | None:
         generations = {generation(published.gpu_type) for _, published, _ in self.used}
