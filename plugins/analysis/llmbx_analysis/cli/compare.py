@@ -37,6 +37,11 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 @click.option("--reference", is_flag=True, help="Compare with the published figures for this configuration.")
 @click.option("--tolerance", default="5%", show_default=True, help="Largest change that counts as equivalent.")
 @click.option(
+    "--detect",
+    metavar="PERCENT",
+    help="Require that the data would show a difference of this size; else the verdict is inconclusive.",
+)
+@click.option(
     "--gate",
     metavar="METRIC",
     default="step_time",
@@ -58,7 +63,7 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 @format_option("junit")
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
-    force: bool, format_: str, gate: str, measure: str | None, page: Path | None, **stated: Any,
+    force: bool, format_: str, gate: str, measure: str | None, page: Path | None, detect: str | None, **stated: Any,
 ) -> None:  # fmt: skip
     """Compare run or log B with A, a baseline or a published figure.
 
@@ -71,11 +76,12 @@ def command(
     decides whether both sides are comparable, but is not in a log, is listed as unknown: --workload, --size, --dtype,
     --gpu-type and --gpus state it for all logs, and choose the figure for --reference.
 
-    The output lists what differs between both sides, then the figures, then the verdict on B: `faster` or `slower` if
-    the 95 % interval of the change lies beyond --tolerance, `equivalent` if it lies within, else `inconclusive`, with
-    what would decide. The interval contains the variation from run to run: that of the repeats, or, for one run on each
-    side, that of published repeats. Median and 95th percentile are compared, too. A side with an unstable window is
-    inconclusive.
+    The output lists what differs between both sides, then the figures, which differences the data can show and how many
+    runs would show 1 and 2 % (--detect requires one), then the verdict on B: `faster` or `slower` if the 95 % interval
+    of the change lies beyond --tolerance, `equivalent` if it lies within, else `inconclusive`, with what would decide.
+    The interval contains the variation from run to run: that of the repeats, or, for one run on each side, that of
+    earlier repeats on this machine, else of published ones. Median and 95th percentile are compared, too. A side with
+    an unstable window is inconclusive; minis and runs on one GPU are then compared by their medians.
 
     Runs are not comparable if they differ in batch size, sequence length, dtype, model or number of GPUs, if one has no
     valid data or no loss, was profiled or traced, or ran on other hardware, or if a mini is compared with a published
@@ -96,31 +102,36 @@ def command(
     Examples:
       llmbx compare pretraining_grok1_mini_bf16_1_1795260605 last
       llmbx compare --baseline accepted --tolerance 2%
+      llmbx compare last --baseline accepted --detect 2%
       llmbx compare last --reference --format json
       llmbx compare last --baseline accepted --html comparison.html
       llmbx compare before.log after.log --window 20-44
     """
-    allowed, policy = _limits(tolerance, window)
+    allowed, to_detect, policy = _limits(tolerance, detect, window)
     _check_usage(runs, baseline, reference, gate, measure)
     workspace = load_workspace()
     given = {key: value.lower() if isinstance(value, str) else value for key, value in stated.items() if value}
     measured = _measured(runs or ("last",), workspace, policy, single, given)
     chosen = _sides(measured, workspace, baseline, policy, reference)
     if reference:
-        found = _compare_with_published(chosen[-1], workspace, allowed, force)
+        found = _compare_with_published(chosen[-1], workspace, allowed, force, to_detect)
     else:
-        found = _compare(chosen, workspace, baseline, allowed, force, gate, measure)
+        found = _compare(chosen, workspace, baseline, allowed, force, gate, measure, to_detect)
     _print(found, format_)
     if page is not None:
         _write_page(page, found, chosen)
     click.get_current_context().exit(found.exit_code)
 
 
-def _limits(tolerance: str, window: str | None) -> tuple[float, str | None]:
-    """The tolerance as a fraction, and the window. Raises `UsageError` for an invalid one."""
+def _limits(tolerance: str, detect: str | None, window: str | None) -> tuple[float, float | None, str | None]:
+    """Tolerance and difference to detect as fractions, and the window. Raises `UsageError` for an invalid one."""
     from llmbx.api.verbs import check_window, parse_fraction
 
-    return parse_fraction(tolerance, "--tolerance"), check_window(window) if window is not None else None
+    return (
+        parse_fraction(tolerance, "--tolerance"),
+        parse_fraction(detect, "--detect") if detect is not None else None,
+        check_window(window) if window is not None else None,
+    )
 
 
 def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, gate: str, measure: str | None) -> None:
@@ -212,17 +223,21 @@ def _sides(
     return [_baseline(tag, chosen[-1], workspace, policy), chosen[-1]]
 
 
-def _compare_with_published(runs: list[Measured], workspace: Workspace, allowed: float, force: bool) -> Comparison:
+def _compare_with_published(
+    runs: list[Measured], workspace: Workspace, allowed: float, force: bool, to_detect: float | None
+) -> Comparison:
     from ..compare.earlier import spread_of
     from ..compare.published import compare_with_published
 
     spread = spread_of(workspace.install, runs, workspace.plugins)
-    return compare_with_published(runs, workspace.plugins, workspace.config, allowed, force=force, spread=spread)
+    return compare_with_published(
+        runs, workspace.plugins, workspace.config, allowed, force=force, spread=spread, to_detect=to_detect
+    )
 
 
 def _compare(
     chosen: list[list[Measured]], workspace: Workspace, tag: str | None, allowed: float, force: bool, name: str,
-    measure: str | None,
+    measure: str | None, to_detect: float | None,
 ) -> Comparison:  # fmt: skip
     from llmbx_verdict.statistics import intervals
 
@@ -235,7 +250,9 @@ def _compare(
     elif name != "step_time":
         gate = Gate(name, chosen[0], chosen[1], workspace.plugins, intervals.LEVEL)
     spread = spread_of(workspace.install, [*chosen[0], *chosen[1]], workspace.plugins)
-    return compare_runs(chosen[0], chosen[1], allowed, force=force, baseline=tag, gate=gate, spread=spread)
+    return compare_runs(
+        chosen[0], chosen[1], allowed, force=force, baseline=tag, gate=gate, spread=spread, to_detect=to_detect
+    )
 
 
 def _write_page(path: Path, found: Comparison, sides: list[list[Measured]]) -> None:

@@ -12,7 +12,7 @@ from llmbx_verdict.statistics.run_variation import PUBLISHED, Spread
 from .comparability import against_published, between_runs, run_warnings, side_warnings
 from .comparison import Comparison, Difference, Metric, Needed, Side, Verdict
 from .differences import NOTABLE, configuration_differences, differences, recipe_differences
-from .judgement import ByMeasure, Judged, judge, measure_metrics
+from .judgement import ByMeasure, Judged, detect, judge, measure_metrics
 from .logs import MeasuredLog, log_differences
 from .measured import (
     Measured,
@@ -47,19 +47,21 @@ __all__ = [
 def compare_runs(
     a: Sequence[Measured], b: Sequence[Measured], tolerance: float, *, force: bool = False, baseline: str | None = None,
     level: float = intervals.LEVEL, gate: Gate | ByMeasure | None = None, spread: Spread = PUBLISHED,
+    to_detect: float | None = None,
 ) -> Comparison:  # fmt: skip
     """Compare B with A. Each side is a run, a log or several repeats (newest last); `baseline` is the tag of A, if any.
 
     The verdict is about the step time, or about the metric or measure of `gate`. `tolerance` and `level` are fractions.
-    `spread` is how much runs of this machine vary, for one run on each side.
-    If the runs are not comparable, the result has no figures, unless `force` is set; it never has another verdict then.
+    `spread` is how much runs of this machine vary, for one run on each side, `to_detect` the difference (a fraction)
+    that the data must be able to show. If the runs are not comparable, the result has no figures, unless
+    `force` is set; it never has another verdict then.
     """
     profiles = gate is not None and gate.of_profiles
     reasons = tuple(dict.fromkeys(why for run_a in a for run_b in b for why in between_runs(run_a, run_b, profiles)))
     reasons = (*reasons, *(gate.reasons if gate is not None else ()))
     figures = force or not reasons
     change = _change(a, b, level, spread) if gate is None else gate.change if figures else None
-    judged = judge(a, b, change if figures else None, tolerance, reasons, gate)
+    judged = detect(judge(a, b, change if figures else None, tolerance, reasons, gate), to_detect)
     sides = _step_times(a, b, level, gate) if figures else (None, None)
     metrics = _metrics(a, b, gate) if figures else ()
     return _comparison(
@@ -78,6 +80,7 @@ def compare_runs(
 def compare_published(
     reference: Reference, runs: Sequence[Measured], recipe: RunSpec | None, tolerance: float, *, force: bool = False,
     disputed: Sequence[str] = (), level: float = intervals.LEVEL, spread: Spread = PUBLISHED,
+    to_detect: float | None = None,
 ) -> Comparison:  # fmt: skip
     """Compare runs with a published row, which is the figure of one run with the rounding of its source.
 
@@ -93,7 +96,7 @@ def compare_published(
     if figures and _are_measured(runs):
         means = [run.mean_s for run in runs]
         change = intervals.change_from_figure(reference.step_time_s, rounding, means, step_time(runs, level), spread)
-    judged = judge((), runs, change, tolerance, reasons)
+    judged = detect(judge((), runs, change, tolerance, reasons), to_detect)
     warnings = tuple(f"published figure disputed: {text}" for text in disputed)
     if reference.step_time_from:
         warnings += (f"the source prints no step time: it was computed from {reference.step_time_from}",)
@@ -143,6 +146,7 @@ def _comparison(
         reason=f"{judged.reason}; {unknown}" if unknown else judged.reason,
         change=judged.change,
         needed=judged.needed,
+        detectable=judged.detectable,
         tolerance=tolerance,
         a=a,
         b=b,

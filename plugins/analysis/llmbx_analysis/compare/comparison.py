@@ -69,12 +69,23 @@ class Needed(Value, frozen=True):
     steps: int | None = None
 
 
+class Detectable(Value, frozen=True):
+    """The smallest difference (a fraction) that the data would have shown in 8 of 10 comparisons like this.
+
+    `runs` has the numbers of runs on each side, or of pairs, that would show other differences (`1%`, `2%`, and that of
+    `--detect`); None: more than 100.
+    """
+
+    fraction: float
+    runs: dict[str, int | None] = {}
+
+
 class Comparison(Value, frozen=True):
     """The verdict on B with its reason, the metrics and the differences.
 
     `change` is the relative change of the step time (0.05: B takes 5 % longer) or of the metric named by `gate`.
     `tolerance` is a fraction. If the sides are not comparable, `not_comparable_because` has the reasons, and metrics
-    and change are there only with --force.
+    and change are there only with --force. `detectable` is known where the change has an interval.
     """
 
     verdict: Verdict
@@ -89,6 +100,7 @@ class Comparison(Value, frozen=True):
     not_comparable_because: tuple[str, ...] = ()
     gate: str = "step_time"
     needed: Needed | None = None
+    detectable: Detectable | None = None
 
     @property
     def exit_code(self) -> int:

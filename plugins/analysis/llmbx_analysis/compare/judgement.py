@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from llmbx.api import UsageError, Value, did_you_mean, mean_of
-from llmbx_verdict.statistics import intervals
+from llmbx_verdict.statistics import intervals, planning
 from llmbx_verdict.statistics.run_variation import PUBLISHED
 
-from .comparison import Better, Metric, Needed, Verdict
+from .comparison import Better, Detectable, Metric, Needed, Verdict
 from .logs import MeasuredLog
 from .measured import Measured, by_median, more_slow_steps, times, unstable
 from .metrics import change_of_pairs, hidden
@@ -23,6 +23,27 @@ class Judged(Value, frozen=True):
     reason: str
     change: intervals.Change | None = None
     needed: Needed | None = None
+    detectable: Detectable | None = None
+
+
+def detect(judged: Judged, to_detect: float | None) -> Judged:
+    """The verdict with what the data can show.
+
+    If it cannot show a difference of `to_detect` (a fraction), `equivalent` and `faster` are inconclusive.
+    """
+    change = judged.change
+    if change is None or judged.verdict == "not comparable" or not -1 < change.low < change.high < math.inf:
+        return judged
+    differences = sorted({0.01, 0.02, *(() if to_detect is None else (to_detect,))})
+    shows = Detectable(
+        fraction=planning.detectable(change),
+        runs={f"{100 * size:g}%": planning.runs_to_detect(change, size) for size in differences},
+    )
+    judged = judged.replace(detectable=shows)
+    if to_detect is None or shows.fraction <= to_detect or judged.verdict not in ("equivalent", "faster"):
+        return judged
+    reason = f"{judged.reason}, but this data would not show a difference of {100 * to_detect:g} %"
+    return judged.replace(verdict="inconclusive", reason=reason)
 
 
 def judge(

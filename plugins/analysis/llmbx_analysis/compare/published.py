@@ -22,12 +22,13 @@ def compare_with_published(
     *,
     force: bool = False,
     spread: Spread = PUBLISHED,
+    to_detect: float | None = None,
 ) -> Comparison:
     """Compare the runs or logs (repeats, newest last) with the published row of their configuration.
 
     Raises `UsageError` if there is no such row, or if a log's work is unknown. If the runs are not
     comparable with it, the result says so; with `force` it has the figures all the same. `spread` is that of this
-    machine from run to run, for one run.
+    machine from run to run, for one run; `to_detect` is the difference (a fraction) that the data must be able to show.
     """
     spec = _spec(runs[-1], plugins, config)
     workload = plugins.workload(spec.workload, spec.plugin)
@@ -36,7 +37,9 @@ def compare_with_published(
         f"{d.field} {d.published:g}, recomputed {d.recomputed:g}" for d in disputes_of(row, workload, plugins, config)
     ]
     recipe = _recipe(spec, row, plugins, config)
-    return compare_published(row, runs, recipe, tolerance, force=force, disputed=disputed, spread=spread)
+    return compare_published(
+        row, runs, recipe, tolerance, force=force, disputed=disputed, spread=spread, to_detect=to_detect
+    )
 
 
 def _spec(run: Measured, plugins: Plugins, config: Config) -> RunSpec:

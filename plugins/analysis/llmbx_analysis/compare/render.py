@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from llmbx_verdict.statistics import intervals
+from llmbx_verdict.statistics import intervals, planning
 
 from .comparison import Comparison, Difference, Metric, Side
 from .differences import NOTABLE
@@ -30,8 +30,27 @@ def render(comparison: Comparison) -> str:
         lines.append("")
     for warning in comparison.warnings:
         lines += _wrapped("warning: ", warning)
-    lines += ["", *textwrap.wrap(_verdict(comparison), WIDTH, break_on_hyphens=False)]
+    if shows := _wrapped("", _shows(comparison)):
+        lines += ["", *shows]
+    lines += ["", *_wrapped("", _verdict(comparison))]
     return "\n".join(lines) + "\n"
+
+
+def _shows(comparison: Comparison) -> str:
+    """What the data can show, and how many runs would show more."""
+    detectable, change = comparison.detectable, comparison.change
+    if detectable is None or change is None:
+        return ""
+    each, option = ("pairs", "--interleave") if change.over == "pairs" else ("runs a side", "--repeat")
+    if {"log", "logs"} & {comparison.a.kind, comparison.b.kind}:
+        option = ""
+    ways = []
+    for size, runs in detectable.runs.items():
+        if float(size.rstrip("%")) < 100 * detectable.fraction:
+            how = f" ({option} {runs})" if option and runs else ""
+            ways.append(f"for {size.rstrip('%')} % {runs or f'more than {planning.MOST}'} {each}{how}")
+    text = f"this data shows differences from {100 * detectable.fraction:.2g} % on (in 8 of 10 cases)"
+    return f"{text}; it takes {', '.join(ways)}" if ways else text
 
 
 def _verdict(comparison: Comparison) -> str:

@@ -1,4 +1,4 @@
-"""How much more has to be measured until an interval no longer contains the tolerance.
+"""How much more has to be measured until an interval no longer contains the tolerance, or a difference shows.
 
 The plans assume that the difference and the variation stay as they are; they are a guide, not a promise.
 """
@@ -14,6 +14,9 @@ MOST = 100
 """More runs than this are not suggested: the difference is too close to the tolerance."""
 
 MOST_STEPS = 100_000
+
+POWER = 0.8
+"""The share of comparisons in which a difference that counts as detectable is significant."""
 
 
 def margin(change: Change, tolerance: float) -> float:
@@ -33,6 +36,32 @@ def runs_needed(change: Change, tolerance: float) -> int | None:
     for count in range(2, MOST + 1):
         dof, parts = (count - 1, 1) if paired else (2 * count - 2, 2)
         if quantile(probability, dof) * std * math.sqrt(parts / count) <= room:
+            return count
+    return None
+
+
+def detectable(change: Change) -> float:
+    """The smallest true difference (a fraction) that would have been significant in `POWER` of comparisons like this.
+
+    By the width of the interval, as for normally distributed means; with few runs it is a little less.
+    """
+    half = math.log((1 + change.high) / (1 + change.low)) / 2
+    normal = 1e6
+    return math.expm1(half * (1 + quantile(POWER, normal) / quantile((1 + change.level) / 2, normal)))
+
+
+def runs_to_detect(change: Change, difference: float) -> int | None:
+    """The number of runs on each side, or of pairs, that would show a true difference (a fraction) in `POWER` of cases.
+
+    None if `MOST` would not, or if the variation is unknown.
+    """
+    std, paired = change.run_std, change.over == "pairs"
+    if std is None:
+        return None
+    for count in range(2, MOST + 1):
+        dof, parts = (count - 1, 1) if paired else (2 * count - 2, 2)
+        factor = quantile((1 + change.level) / 2, dof) + quantile(POWER, dof)
+        if factor * std * math.sqrt(parts / count) <= math.log1p(difference):
             return count
     return None
 

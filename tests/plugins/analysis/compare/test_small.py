@@ -1,4 +1,4 @@
-"""Comparisons on one machine: what its earlier runs say, and medians where single steps make a window unstable."""
+"""Comparisons on one machine: what its earlier runs say, what the data can show, and medians of small runs."""
 
 from __future__ import annotations
 
@@ -107,3 +107,38 @@ def test_the_verdict_says_which_variation_was_used(run_factory: RunFactory, comp
     a, b = (run_factory.put(noise(seed, 1.0)).record.run_id for seed in (101, 102))
     done = compare(a, b)
     assert "that of 5 earlier repeats of this work on this machine" in " ".join(done.stdout.split()), verdict_of(done)
+
+
+def test_the_output_says_which_difference_the_data_can_show(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = (run_factory.put(noise(seed, mean)).record.run_id for seed, mean in ((1, 1.0), (2, 1.02)))
+    done = compare(a, b)
+    assert verdict_of(done).startswith("equivalent") and done.exit_code == 0
+    shows = "this data shows differences from 1.5 % on (in 8 of 10 cases); it takes for 1 % 4 runs a side (--repeat 4)"
+    assert shows in " ".join(done.stdout.split())
+    detectable = read(compare(a, b, "--format", "json"))["detectable"]
+    assert detectable["fraction"] == pytest.approx(0.015, abs=0.0005) and detectable["runs"]["1%"] == 4
+
+
+@pytest.mark.parametrize(("detect", "code"), [("2%", 0), ("1%", 5)])
+def test_a_verdict_may_be_required_to_show_a_difference(
+    run_factory: RunFactory, compare: Compare, detect: str, code: int
+) -> None:
+    a, b = (run_factory.put(noise(seed, 1.0)).record.run_id for seed in (1, 2))
+    done = compare(a, b, "--detect", detect)
+    assert done.exit_code == code
+    assert ("would not show a difference of 1 %" in verdict_of(done)) == (code == 5)
+
+
+def test_a_slower_run_stays_slower_whatever_else_would_not_show(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = (run_factory.put(noise(seed, mean)).record.run_id for seed, mean in ((1, 1.0), (2, 1.2)))
+    assert compare(a, b, "--detect", "0.1%").exit_code == 3
+
+
+def test_repeats_show_smaller_differences(run_factory: RunFactory, compare: Compare) -> None:
+    for side, first in (("one", 0), ("two", 10)):
+        for seed in range(first, first + 5):
+            last = run_factory.put(noise(seed, 1 + 0.001 * (seed % 3)), record={"group": side}).record.run_id
+        if side == "one":
+            a = last
+    found = read(compare(a, last, "--format", "json"))
+    assert found["detectable"]["fraction"] < 0.003 and found["change"]["over"] == "repeats"
