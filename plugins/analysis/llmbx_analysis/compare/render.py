@@ -48,9 +48,9 @@ def _shows(comparison: Comparison) -> str:
     for size, runs in detectable.runs.items():
         if float(size.rstrip("%")) < 100 * detectable.fraction:
             how = f" ({option} {runs})" if option and runs else ""
-            ways.append(f"for {size.rstrip('%')} % {runs or f'more than {planning.MOST}'} {each}{how}")
+            ways.append(f"{size.rstrip('%')} % takes {runs or f'more than {planning.MOST}'} {each}{how}")
     text = f"this data shows differences from {100 * detectable.fraction:.2g} % on (in 8 of 10 cases)"
-    return f"{text}; it takes {', '.join(ways)}" if ways else text
+    return f"{text}; {', '.join(ways)}" if ways else text
 
 
 def _verdict(comparison: Comparison) -> str:

@@ -113,7 +113,7 @@ def test_the_output_says_which_difference_the_data_can_show(run_factory: RunFact
     a, b = (run_factory.put(noise(seed, mean)).record.run_id for seed, mean in ((1, 1.0), (2, 1.02)))
     done = compare(a, b)
     assert verdict_of(done).startswith("equivalent") and done.exit_code == 0
-    shows = "this data shows differences from 1.5 % on (in 8 of 10 cases); it takes for 1 % 4 runs a side (--repeat 4)"
+    shows = "this data shows differences from 1.5 % on (in 8 of 10 cases); 1 % takes 4 runs a side (--repeat 4)"
     assert shows in " ".join(done.stdout.split())
     detectable = read(compare(a, b, "--format", "json"))["detectable"]
     assert detectable["fraction"] == pytest.approx(0.015, abs=0.0005) and detectable["runs"]["1%"] == 4
