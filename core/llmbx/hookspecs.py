@@ -28,6 +28,7 @@ from .config.install import Install
 from .launchers.base import Launcher
 from .logs.parser import LogFormat
 from .logs.source_reader import SourceReader
+from .logs.training_log import TrainingLog
 from .measure.judge import Judge
 from .model import (
     Check,
@@ -266,6 +267,21 @@ def register_sources() -> Sequence[type[SourceReader]]:
         @hookimpl
         def register_sources():
             return [Rows]
+    """
+
+
+@hookspec(firstresult=True)
+def read_logs(path: Path) -> Sequence[TrainingLog] | None:
+    """Return the training log at a path, or the logs in a folder, recognized and read; `-` is standard input.
+
+    When: by `compare` and `explain`, for an argument that is not a run, through `Plugins.read_logs`. Called for every
+    plugin until one returns logs; that is the plugin of `llmbx parse`. Raise `UsageError` for what is not a log.
+
+    Example::
+
+        @hookimpl
+        def read_logs(path):
+            return [MyLog(path)] if path.suffix == ".mylog" else None
     """
 
 

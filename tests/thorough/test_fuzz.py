@@ -22,9 +22,6 @@ from hypothesis import strategies as st
 
 from llmbx.catalog.references import Published
 from llmbx.catalog.workloads import load_workload
-from llmbx.cli.parse import command as parse
-from llmbx.cli.parse_rows import parse_logs
-from llmbx.cli.parse_table import table
 from llmbx.config.install import Install
 from llmbx.config.profiles import load_config
 from llmbx.errors import LlmbxError
@@ -33,13 +30,16 @@ from llmbx.history.tags import FILE as TAGS
 from llmbx.history.tags import read_tags, tags_of
 from llmbx.launchers.exits import read_exit
 from llmbx.launchers.nodes import read_nodes
-from llmbx.logs.find import find_logs
 from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
 from llmbx.run.collect import collect_file
 from llmbx.run.finalize import finalize
 from llmbx_analysis.nodes import shared_facts
 from llmbx_environments.containers.images.store import ImageStore
+from llmbx_parse.find import find_logs
+from llmbx_parse.rows import parse_logs
+from llmbx_parse.table import table
+from llmbx_parse.verb import command as parse
 
 from ..core.history.conftest import plugins, toy
 from ..run_factory import RunFactory, install, noise, run_factory, spec

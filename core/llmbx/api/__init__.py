@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ..logs.restarts import Attempts as Attempts
     from ..logs.signatures import Signatures as Signatures
     from ..logs.source_reader import SourceReader as SourceReader
+    from ..logs.training_log import TrainingLog as TrainingLog
     from ..measure.judge import Judge as Judge
     from ..measure.judge import ReferenceVerdict as ReferenceVerdict
     from ..measure.stats import mean as mean_of
@@ -182,6 +183,7 @@ PLACES = {
     "Attempts": "logs.restarts",
     "Signatures": "logs.signatures",
     "SourceReader": "logs.source_reader",
+    "TrainingLog": "logs.training_log",
     "Judge": "measure.judge",
     "ReferenceVerdict": "measure.judge",
     "mean_of": "measure.stats:mean",

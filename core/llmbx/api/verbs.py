@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..cli.extensions import Extension as Extension
     from ..cli.junit import Case as JunitCase
     from ..cli.junit import Suite as JunitSuite
+    from ..cli.log_reading import LogReading as LogReading
     from ..cli.numbers import Above as NumberAbove
     from ..cli.numbers import fraction as parse_fraction
     from ..cli.options import RUN_OPTIONS as RUN_OPTIONS
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from ..cli.run import RunCall as RunCall
     from ..cli.streams import control as control_code
     from ..cli.terminal import render as render_terminal
-    from ..cli.training_log import TrainingLog as TrainingLog
     from ..cli.workspace import Workspace as Workspace
     from ..cli.workspace import load_workspace as load_workspace
     from ..cli.workspace import path_or_run as path_or_run
@@ -81,6 +81,7 @@ PLACES = {
     "Extension": "cli.extensions",
     "JunitCase": "cli.junit:Case",
     "JunitSuite": "cli.junit:Suite",
+    "LogReading": "cli.log_reading",
     "NumberAbove": "cli.numbers:Above",
     "parse_fraction": "cli.numbers:fraction",
     "RUN_OPTIONS": "cli.options",
@@ -102,7 +103,6 @@ PLACES = {
     "RunCall": "cli.run",
     "control_code": "cli.streams:control",
     "render_terminal": "cli.terminal:render",
-    "TrainingLog": "cli.training_log",
     "Install": "config.install",
     "Config": "config.profiles",
     "load_config": "config.profiles",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Literal
 
 from ..model import Event, Measure, Prints, Source, SourceRecord, Step
+from ..run_files import RunFile
 from .line import Line
 
 Record = Step | Event
@@ -85,3 +87,10 @@ class LogFormat:
         self.parser = parser
         self.window = window
         self.unit = unit
+
+    @staticmethod
+    def recognize(path: Path | RunFile, formats: Sequence[LogFormat]) -> LogFormat | None:
+        """Return the format that recognizes the most lines of a log; None if none does. Raises `OSError`."""
+        from .sniffing import sniff
+
+        return sniff(path, formats)

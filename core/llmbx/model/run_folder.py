@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from .spec import RunSpec
 
-NOT_LOGS = ("*nccltrace*", "*nsys_analysis*", "sbatch_*", "*prepare_squad_dataset_exp*", "*import_ckpt_exp*")
-"""Patterns of files among the recipes' logs that are not logs."""
-
 
 def log_name(spec: RunSpec) -> str:
     """The main log: what the ranks print."""

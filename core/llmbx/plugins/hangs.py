@@ -26,7 +26,7 @@ DEFAULT_S = 60.0
 NOTICE = 1 / 6
 """Part of the limit after which a call is reported: 10 of 60 seconds."""
 
-UNLIMITED = frozenset({"figures", "report_sections", "write_sections", "find_runs"})
+UNLIMITED = frozenset({"figures", "report_sections", "write_sections", "find_runs", "read_logs"})
 """Hooks that read what a run left, which may be gigabytes: they are reported, and not ended."""
 
 ENTRANCE = (__name__, f"{__package__}.calls")

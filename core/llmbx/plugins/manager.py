@@ -22,6 +22,7 @@ from ..launchers.base import Launcher
 from ..logs.parser import LogFormat
 from ..logs.source_files import LINES
 from ..logs.source_reader import SourceReader
+from ..logs.training_log import TrainingLog
 from ..measure.judge import NO_JUDGE, Judge
 from ..model import (
     Check,
@@ -428,6 +429,13 @@ class Plugins:
         """Write a page of sections with the first plugin that can. Raises `UsageError` if no plugin can."""
         if not self._first("write_sections", path=path, title=title, sections=sections):
             raise UsageError(f"{path} was not written: no installed plugin writes pages")
+
+    def read_logs(self, path: Path) -> list[TrainingLog]:
+        """Return the training log at a path, or the logs in a folder. Raises `UsageError` if no plugin reads logs."""
+        logs: list[TrainingLog] | None = self._first("read_logs", path=path)
+        if logs is None:
+            raise UsageError(f"{path} was not read: no installed plugin reads training logs")
+        return logs
 
     def find_runs(self, install: Install, text: str) -> RunGroup | None:
         """Return the runs that `text` names for a plugin (for example a sweep's id); None if no plugin knows it."""

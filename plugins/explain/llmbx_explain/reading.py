@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from llmbx.api import UsageError
-from llmbx.api.verbs import Plugins, TrainingLog
+from llmbx.api.verbs import Plugins
 
 from .explanation import Explanation, place_of
 
@@ -15,7 +15,7 @@ ENDED = ("rank_exit", "killed", "segfault")
 
 def explain(path: Path, plugins: Plugins) -> Explanation:
     """The explanation of the log at a path, or in a run's folder. Raises `UsageError` for none, or more than one."""
-    logs = TrainingLog.read(path, plugins)
+    logs = plugins.read_logs(path)
     if not logs:
         raise UsageError(f"{path}: no training log found; name the log itself")
     if len(logs) > 1:

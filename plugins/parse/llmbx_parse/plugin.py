@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from llmbx.api import SourceReader, hookimpl
+
+if TYPE_CHECKING:
+    from .parsed_log import ParsedLog
 
 LLMBX_API = (2, 0)
 
@@ -15,3 +21,11 @@ def register_sources() -> list[type[SourceReader]]:
     from .sources.offline_run import OfflineRun
 
     return [JsonLines, EventFile, OfflineRun]
+
+
+@hookimpl
+def read_logs(path: Path) -> list[ParsedLog]:
+    """The logs at a path, as `llmbx parse` reads them."""
+    from .parsed_log import read_logs
+
+    return list(read_logs(path))

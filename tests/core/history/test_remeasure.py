@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import llmbx.plugins.manager
 from llmbx.cli import workspace
-from llmbx.cli.parse import command
+from llmbx.cli.main import cli
 from llmbx.config.install import Install
 from llmbx.errors import LlmbxError, UsageError
 from llmbx.history import Selection, scan, select
@@ -35,7 +35,7 @@ def parse(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -
     monkeypatch.setattr(scan, "GRACE_S", -1.0)
 
     def invoke(*arguments: str) -> Result:
-        done = CliRunner().invoke(command, list(arguments))
+        done = CliRunner().invoke(cli, ["parse", *arguments])
         if isinstance(done.exception, LlmbxError):
             raise done.exception
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception

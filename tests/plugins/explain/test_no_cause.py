@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from llmbx.api.verbs import load_plugins
-from llmbx.cli.parse_rows import parse_logs
-from llmbx.logs.find import find_logs
+from llmbx_parse.find import find_logs
+from llmbx_parse.rows import parse_logs
 
 TOTAL = 30
 """The number of steps of each log."""

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.cli.parse_rows import parse_logs
-from llmbx.logs.find import find_logs
 from llmbx.logs.lines import LineReader
 from llmbx.measure.window import choose
 from llmbx.model import RunSpec, Step
@@ -20,6 +18,8 @@ from llmbx.run.collect import collect
 from llmbx.run.collector import Log
 from llmbx_maxtext.grammar import formats, parser, untimed
 from llmbx_maxtext.grammar.steps import MaxTextParser
+from llmbx_parse.find import find_logs
+from llmbx_parse.rows import parse_logs
 
 Spec = Callable[..., RunSpec]
 

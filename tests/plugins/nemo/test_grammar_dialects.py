@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.logs.find import sniff
+from llmbx.logs.sniffing import sniff
 from llmbx.model import Step
 from llmbx.run.collect import collect
 from llmbx_nemo.grammar import MegatronParser, formats

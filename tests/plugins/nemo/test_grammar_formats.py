@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.cli.parse_rows import Row, parse_logs
-from llmbx.cli.parse_table import table
 from llmbx.errors import UsageError
-from llmbx.logs.find import find_logs, sniff
+from llmbx.logs.sniffing import sniff
 from llmbx.model import RunSpec
 from llmbx.plugins.manager import load
 from llmbx_nemo.grammar import MegatronParser, Nemo2Parser, formats
+from llmbx_parse.find import find_logs
+from llmbx_parse.rows import Row, parse_logs
+from llmbx_parse.table import table
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 STEP = "| elapsed time per iteration (ms): 5710.2 |"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.cli.parse_rows import Row, parse_logs
-from llmbx.logs.find import find_logs
 from llmbx.plugins.manager import load
 from llmbx_nemo.grammar import formats
+from llmbx_parse.find import find_logs
+from llmbx_parse.rows import Row, parse_logs
 
 
 def megatron(number: int, total: int, time_s: float) -> str:

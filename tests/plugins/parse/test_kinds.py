@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from llmbx.cli.parse_sources import kind_of
 from llmbx.model import Source
+from llmbx_parse.formats import kind_of
 from llmbx_parse.plugin import register_sources
 
 

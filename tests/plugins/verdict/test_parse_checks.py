@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.cli.parse_rows import Row, parse_logs
-from llmbx.cli.parse_table import as_json
-from llmbx.logs.find import find_logs
 from llmbx.logs.parser import LogFormat
 from llmbx.measure.figures import measure
 from llmbx.model import RunSpec
@@ -22,6 +19,9 @@ from llmbx.plugins.manager import load
 from llmbx.run.checks import run_checks
 from llmbx.run.collect import collect_file
 from llmbx.run.evidence import gather
+from llmbx_parse.find import find_logs
+from llmbx_parse.rows import Row, parse_logs
+from llmbx_parse.table import as_json
 from llmbx_verdict.checks import GROUPS
 from llmbx_verdict.checks.common import NO_SPEC
 from llmbx_verdict.judge import IntervalJudge

@@ -23,8 +23,7 @@ from llmbx.api.verbs import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llmbx.api import Scalar
-    from llmbx.api.verbs import TrainingLog
+    from llmbx.api import Scalar, TrainingLog
 
     from ..compare import Comparison, Measured
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from llmbx.api import Scalar, Step, UsageError, plural
-from llmbx.api.verbs import Install, Plugins, Run, TrainingLog, find_run
+from llmbx.api import Scalar, Step, TrainingLog, UsageError, plural
+from llmbx.api.verbs import Install, Plugins, Run, find_run
 
 from .comparison import Difference
 from .measured import DECISIVE, Measured, inside
@@ -48,7 +48,7 @@ def find_side(install: Install, text: str, plugins: Plugins) -> Run | list[Train
             if len(path.parts) > 1 or path.suffix:
                 raise UsageError(f"{text}: no such file or folder, and {error}") from None
             raise
-    logs = TrainingLog.read(path, plugins)
+    logs = plugins.read_logs(path)
     runs = [log.run_dir for log in logs if log.run_dir is not None]
     if runs:
         if len(logs) > 1:

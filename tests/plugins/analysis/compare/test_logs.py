@@ -16,6 +16,7 @@ from llmbx.history.tags import change_tags
 from llmbx.logs.parser import LogFormat, LogParser, Record
 from llmbx.model import Reference, Step
 from llmbx.plugins.manager import Plugins
+from llmbx_parse import plugin as parse_plugin
 
 from ....run_factory import RunFactory, Toy, noise
 from .test_compare import Compare, compare, read, verdict_of
@@ -53,6 +54,8 @@ def formats(toy: Toy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plugins: 
         LogFormat("other", "Other", lambda text: 2 * text.count("other toy"), Lines, policy_of),
     ]
     monkeypatch.setattr(plugins, "log_formats", lambda: found)
+    monkeypatch.setattr("llmbx.plugins.manager.load", lambda: plugins)
+    plugins.manager.register(parse_plugin, name="parse")
     monkeypatch.chdir(tmp_path)
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.logs.find import SNIFF, experiment_name, find_logs, sniff
 from llmbx.logs.parser import LogFormat, LogParser
+from llmbx.logs.sniffing import SNIFF, sniff
 from llmbx.model import Step
+from llmbx_parse.find import experiment_name, find_logs
 
 
 class Nothing(LogParser):

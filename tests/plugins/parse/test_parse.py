@@ -22,12 +22,8 @@ from click.testing import CliRunner, Result
 
 import llmbx.plugins.manager
 from llmbx import hookimpl, hookspecs
-from llmbx.cli import parse_reading
-from llmbx.cli.parse import command
-from llmbx.cli.parse_rows import parse_logs
-from llmbx.cli.parse_table import as_json, table
+from llmbx.cli import log_reading
 from llmbx.errors import InfraError, LlmbxError, UsageError
-from llmbx.logs.find import find_logs
 from llmbx.logs.parser import LogFormat, LogParser, Record
 from llmbx.measure.figures import measure
 from llmbx.model import Event, JobStatus, Measure, RunSpec, Source, SourceRecord, Step
@@ -36,6 +32,10 @@ from llmbx.plugins.guards import guard_format
 from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import new_record, read_run, write_record, write_result, write_steps
 from llmbx.run.result import build_result
+from llmbx_parse.find import find_logs
+from llmbx_parse.rows import parse_logs
+from llmbx_parse.table import as_json, table
+from llmbx_parse.verb import command
 
 Parse = Callable[..., Result]
 
@@ -284,7 +284,7 @@ def test_a_run_that_has_not_ended_is_running_and_one_without_times_says_so(
     run: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def status(state: str) -> object:
-        monkeypatch.setattr(parse_reading, "current_status", lambda run, plugins: (state, None))
+        monkeypatch.setattr(log_reading, "current_status", lambda run, plugins: (state, None))
         (row,) = rows(run, plugins=plugins)
         return row["status"]
 
@@ -507,8 +507,13 @@ def test_a_file_whose_package_is_missing_has_one_line_that_says_so(
     assert f"{name}: {package} is not installed: pip install 'llmbx[{extra}]'\n" in done.stderr
 
 
-def missing(name: str) -> None:
-    """As if no package was installed."""
+import_module = importlib.import_module
+
+
+def missing(name: str) -> Any:
+    """As if no package was installed but llmbx."""
+    if name.startswith("llmbx"):
+        return import_module(name)
     package = name.partition(".")[0]
     raise importlib.metadata.PackageNotFoundError(package) if package == name else ModuleNotFoundError(name=package)
 
