@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from ..catalog.references import Published as PublishedReferences
     from ..catalog.scales import evaluate as evaluate_scale
     from ..catalog.scales import scales as scales_of
+    from ..cli.cases import Case as Case
+    from ..cli.cases import print_cases as print_cases
     from ..cli.completion import RUN as RUN_ARGUMENT
     from ..cli.completion import WORKLOAD as WORKLOAD_ARGUMENT
     from ..cli.explicit_options import explicit_options as explicit_options
     from ..cli.extensions import Extension as Extension
-    from ..cli.junit import Case as JunitCase
-    from ..cli.junit import Suite as JunitSuite
     from ..cli.log_reading import LogReading as LogReading
     from ..cli.numbers import Above as NumberAbove
     from ..cli.numbers import fraction as parse_fraction
@@ -75,12 +75,12 @@ PLACES = {
     "PublishedReferences": "catalog.references:Published",
     "evaluate_scale": "catalog.scales:evaluate",
     "scales_of": "catalog.scales:scales",
+    "Case": "cli.cases",
+    "print_cases": "cli.cases",
     "RUN_ARGUMENT": "cli.completion:RUN",
     "WORKLOAD_ARGUMENT": "cli.completion:WORKLOAD",
     "explicit_options": "cli.explicit_options",
     "Extension": "cli.extensions",
-    "JunitCase": "cli.junit:Case",
-    "JunitSuite": "cli.junit:Suite",
     "LogReading": "cli.log_reading",
     "NumberAbove": "cli.numbers:Above",
     "parse_fraction": "cli.numbers:fraction",

@@ -35,8 +35,15 @@ class OutputPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-def format_option(*more: str) -> Callable[[F], F]:
-    """The option `--format table|json|csv` of every verb that prints a table; `more` are the verb's other formats."""
+def format_option(*more: str, cases: bool = False) -> Callable[[F], F]:
+    """The option `--format table|json|csv` of every verb that prints a table; `more` are the verb's other formats.
+
+    With `cases` it also has the formats of plugins for test cases, which `print_cases` prints.
+    """
+    if cases:
+        from .cases import case_formats
+
+        more = (*more, *case_formats())
     formats = click.Choice((*FORMATS, *more))
     return click.option("--format", "format_", type=formats, default="table", show_default=True, help="Output format.")
 

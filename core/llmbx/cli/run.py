@@ -16,6 +16,7 @@ import click
 from ..config.request import Request
 from ..errors import InfraError, UsageError
 from ..model import Result, RunSpec
+from .cases import case_formats
 from .completion import RUN
 from .explicit_options import explicit_options
 from .extensions import act
@@ -27,6 +28,9 @@ from .workspace import Workspace, load_workspace
 
 if TYPE_CHECKING:
     from ..record.folder import Run
+
+FORMATS = ("text", "json")
+"""The formats of the result; those of plugins have test cases."""
 
 _ALWAYS = ("force", "accept_image_change")
 """Options of the run that can be combined with --from: they do not change the run."""
@@ -58,7 +62,7 @@ _ALWAYS = ("force", "accept_image_change")
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["text", "json", "junit"]),
+    type=click.Choice([*FORMATS, *case_formats()]),
     default="text",
     show_default=True,
     help="Output format of the result or the preview.",
@@ -75,8 +79,8 @@ def command(
     framework on the CPU. Its environment is built on first use.
 
     Progress is printed to stderr and the result to stdout. With --format json the result is an object, with --repeat an
-    array of objects, with --detach an object with id, run_id, folder and job_id. With --format junit it is JUnit XML
-    with a test case for each run, for CI servers.
+    array of objects, with --detach an object with id, run_id, folder and job_id. Other formats have
+    a test case for each run, for CI servers.
 
     \b
     Examples:
@@ -91,8 +95,8 @@ def command(
     workspace = load_workspace(output)
     spec = _spec(request, source, profile, workspace)
     force = bool(click.get_current_context().params.get("force"))
-    if format_ == "junit":
-        _check_junit(dry_run or emit_script is not None, detach)
+    if format_ not in FORMATS:
+        _require_result(format_, dry_run or emit_script is not None, detach)
     shown = "--emit-script" if emit_script else "--dry-run" if dry_run else None
     call = RunCall(spec, workspace, source, shown, repeat, detach, offline, force, allowed, format_)
     if (code := act(call)) is not None:
@@ -164,8 +168,9 @@ def _measured(
     """Start the run `repeat` times, print what was measured, and return the exit code."""
     group = f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
     start = partial(start, group=group)
-    if format_ == "junit":
-        outcomes = _repeated(start, repeat, partial(_print_junit, spec=spec, workspace=workspace, allowed=allowed))
+    if format_ not in FORMATS:
+        finish = partial(_print_cases, format_=format_, spec=spec, workspace=workspace, allowed=allowed)
+        outcomes = _repeated(start, repeat, finish)
     else:
         outcomes = _repeated(start, repeat, _print_array if group is not None and format_ == "json" else None)
     done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
@@ -174,11 +179,11 @@ def _measured(
     return workspace.exit_code(done, spec, allowed, say=format_ != "text" or len(done) > 1)
 
 
-def _check_junit(preview: bool, detach: bool) -> None:
+def _require_result(format_: str, preview: bool, detach: bool) -> None:
     """Refuse what has no result to judge, or another one."""
     if preview or detach:
         other = "--detach" if detach else "--dry-run or --emit-script"
-        raise UsageError(f"--format junit cannot be combined with {other}: there is no result to report")
+        raise UsageError(f"--format {format_} cannot be combined with {other}: there is no result to report")
 
 
 Finish = Callable[[list[Result | Started], str | None], None]
@@ -209,13 +214,18 @@ def _print_array(outcomes: list[Result | Started], problem: str | None) -> None:
         print_json(outcomes)
 
 
-def _print_junit(
-    outcomes: list[Result | Started], problem: str | None, spec: RunSpec, workspace: Workspace, allowed: float
+def _print_cases(
+    outcomes: list[Result | Started],
+    problem: str | None,
+    format_: str,
+    spec: RunSpec,
+    workspace: Workspace,
+    allowed: float,
 ) -> None:
-    from .junit import Suite, of_runs
+    from .cases import of_runs, print_cases
 
-    results = [one for one in outcomes if isinstance(one, Result)]
-    Suite(name="llmbx run", cases=tuple(of_runs(results, spec, workspace, allowed, problem))).print()
+    results = [outcome for outcome in outcomes if isinstance(outcome, Result)]
+    print_cases(format_, "llmbx run", of_runs(results, spec, workspace, allowed, problem))
 
 
 def _spec(request: Request | None, source: str | None, profile: bool | None, workspace: Workspace) -> RunSpec:

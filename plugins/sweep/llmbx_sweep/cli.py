@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from .store import Sweep
     from .summary import Row as Summary
 
+FORMATS = ("table", "json", "csv")
+"""The formats of rows; those of plugins have test cases."""
+
 LISTS = {
     "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD | PLAN.toml", type=WORKLOAD_ARGUMENT),
     "recipe": click.option("--recipe", metavar="A,B", help="Recipes. [default: newest]"),
@@ -92,7 +95,7 @@ def _plan_options(function: Any) -> Any:
 @click.option("--offline", is_flag=True, help="Do not download anything.")
 @click.option("--tolerance", default="5%", show_default=True, help="Allowed slowdown against the published step time.")
 @output_option
-@format_option("junit")
+@format_option(cases=True)
 @_plan_options
 def command(
     repeats: int | None, dry_run: bool, max_jobs: int | None, max_gpu_hours: float | None, resume: str | None,
@@ -129,8 +132,8 @@ def command(
         cells, name = _new_cells(workspace, plan, repeats, dry_run)
         costs = [_cost(cell, workspace) for cell in cells]
         if dry_run:
-            if format_ == "junit":
-                raise UsageError("--format junit cannot be combined with --dry-run: there is no result to report")
+            if format_ not in FORMATS:
+                raise UsageError(f"--format {format_} cannot be combined with --dry-run: there is no result to report")
             _print_plan(cells, costs, format_)
             _require_below(costs, max_gpu_hours)
             return
@@ -340,10 +343,10 @@ def _print_results(
     from .summary import summarize
 
     found = summarize(sweep.cells, results)
-    if format_ == "junit":
-        from .junit import print_cells
+    if format_ not in FORMATS:
+        from .cases import print_cells
 
-        print_cells(sweep.cells, results, found, workspace, allowed)
+        print_cells(format_, sweep.cells, results, found, workspace, allowed)
         return
     if format_ == "table":
         print_rows([_result_row(row) for row in found], RESULTS, format_)

@@ -27,13 +27,13 @@ def site(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def package(site: Path) -> Package:
-    """`package("name", code, plugins=("entry",), verbs=("verb",), options=("run.more",))`: a distribution of one
-    module with entry points.
+    """`package("name", code, plugins=("entry",), verbs=("verb",), options=("run.more",), formats=("tap",))`: a
+    distribution of one module with entry points.
     """
 
     def make(
         name: str, code: str = "", plugins: tuple[str, ...] | None = None, verbs: tuple[str, ...] = (),
-        options: tuple[str, ...] = (),
+        options: tuple[str, ...] = (), formats: tuple[str, ...] = (),
     ) -> Path:  # fmt: skip
         module = f"third_{name}"
         (site / f"{module}.py").write_text(textwrap.dedent(code))
@@ -43,7 +43,9 @@ def package(site: Path) -> Package:
         points = [f"{entry} = {module}" for entry in ((name,) if plugins is None else plugins)]
         commands = [f"{verb} = {module}:command" for verb in verbs]
         extensions = [f"{option} = {module}:extension" for option in options]
+        renderers = [f"{name} = {module}:render" for name in formats]
         lines = ["[llmbx]", *points, "[llmbx.commands]", *commands, "[llmbx.options]", *extensions]
+        lines += ["[llmbx.formats]", *renderers]
         (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
         return site / f"{module}.py"
 

@@ -12,8 +12,8 @@ from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.model import RunSpec
 from llmbx.plugins.manager import Plugins
+from llmbx_sweep.cases import print_cells
 from llmbx_sweep.cells import Cell
-from llmbx_sweep.junit import print_cells
 from llmbx_sweep.summary import summarize
 
 from ...run_factory import install, plugins, spec, toy
@@ -34,7 +34,7 @@ def test_every_cell_is_a_case(
         (lost.key, 1): made_result(status="lost", cause="the job is gone"), (lost.key, 2): made_result(),
         (part.key, 1): made_result(),
     }  # fmt: skip
-    print_cells(cells, results, summarize(cells, results), Workspace(plugins, Config(), {}, install), 0.05)
+    print_cells("junit", cells, results, summarize(cells, results), Workspace(plugins, Config(), {}, install), 0.05)
     (suite,) = junitparser.JUnitXml.fromroot(junitparser.junitparser.etree.fromstring(capsys.readouterr().out.encode()))
     found = {case.name: (case.result[0].type, case.result[0].message) if case.result else None for case in suite}
     assert found == {

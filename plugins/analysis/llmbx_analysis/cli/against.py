@@ -148,8 +148,9 @@ def _compared(call: RunCall, done: Sequence[tuple[Job, Result]]) -> int:
 
 def _refuse_others(call: RunCall) -> None:
     """Refuse the options of `llmbx run` that ask for another number of jobs, or for another output."""
-    if call.format == "junit":
-        raise UsageError("--format junit cannot be combined with --against: use `llmbx compare --format junit`")
+    if call.format not in ("text", "json"):
+        compare = f"llmbx compare --format {call.format}"
+        raise UsageError(f"--format {call.format} cannot be combined with --against: use `{compare}`")
     if call.preview == "--emit-script":
         raise UsageError("--against starts several jobs in turn: it cannot be combined with --emit-script")
     if call.repeat > 1 or call.detach:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from ..compare import Comparison, Measured
 
+FORMATS = ("table", "json", "csv")
+"""The formats of rows; those of plugins have test cases."""
+
 COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 
 
@@ -59,7 +62,7 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 @click.option("--gpus", metavar="N", type=click.IntRange(min=1), help="Number of GPUs of the logs.")
 @click.option("--html", "page", type=OutputPath(), metavar="FILE", help="Also write the comparison as an HTML page.")
 @click.option("--force", is_flag=True, help="Show the figures of runs that are not comparable, without a verdict.")
-@format_option("junit")
+@format_option(cases=True)
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
     force: bool, format_: str, gate: str, measure: str | None, page: Path | None, detect: str | None, **stated: Any,
@@ -272,10 +275,10 @@ def _print(found: Comparison, format_: str) -> None:
 
     if format_ == "json":
         print_json(found)
-    elif format_ == "junit":
-        from ..compare.junit import print_measures
+    elif format_ not in FORMATS:
+        from ..compare.cases import print_measures
 
-        print_measures(found)
+        print_measures(format_, found)
     elif format_ == "csv":
         print_rows([asdict(metric) for metric in found.metrics], COLUMNS, format_)
         click.echo(f"{found.verdict}: {found.reason}", err=True)

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx.cli.junit import Case, Suite, of_runs
+from llmbx.cli.cases import Case, of_runs
 from llmbx.cli.workspace import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.model import Reference, Result, RunSpec, Stability
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import read_result
+from llmbx_export.junit import render
 
 from ...run_factory import RunFactory, Toy, noise, plugins, row, toy
 
@@ -32,7 +33,7 @@ def read(text: str) -> tuple[junitparser.TestSuite, list[junitparser.TestCase]]:
 
 
 def cases_of(cases: list[Case]) -> tuple[junitparser.TestSuite, list[junitparser.TestCase]]:
-    return read(Suite(name="a suite", cases=tuple(cases)).render())
+    return read(render("a suite", cases))
 
 
 @pytest.fixture

@@ -1,28 +1,29 @@
-"""Verdicts as JUnit XML, which CI servers read: `--format junit` of run, sweep and compare.
+"""Verdicts as test cases, which plugins print in formats of their own: entry points of the group `llmbx.formats`.
 
-The elements and attributes are those of the schema of Jenkins' xUnit plugin (junit-10.xsd): times have three decimals,
-and a test case has no properties, so that its figures are text in `system-out`.
+The name of an entry point becomes a value of `--format` of `run`, `sweep` and `compare`. It refers to a function that
+gets the name of the command and its cases, and returns the text to print.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import click
+
+from ..errors import LlmbxError
 from ..model import Result, RunSpec, Value
 from ..model.section import is_number
+from ..plugins.calls import PLUGIN_EXCEPTIONS, failure
+from ..plugins.entry_points import entry_points, load
 from .streams import visible
 
 if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-
     from .workspace import Workspace
 
-Outcome = Literal["passed", "failure", "error", "skipped"]
+GROUP = "llmbx.formats"
 
-_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot contain, in what `visible` leaves."""
+Outcome = Literal["passed", "failure", "error", "skipped"]
 
 
 class Case(Value, frozen=True):
@@ -77,46 +78,24 @@ class Case(Value, frozen=True):
         return "\n".join([*([self.text] if self.text else []), *known])
 
 
-class Suite(Value, frozen=True):
-    """The cases of one command."""
-
-    name: str
-    cases: tuple[Case, ...]
-
-    def render(self) -> str:
-        """The cases as one XML document."""
-        from xml.etree import ElementTree
-
-        outcomes = [case.outcome for case in self.cases]
-        counts = {f"{name}s": str(outcomes.count(name)) for name in ("failure", "error")}
-        counts["tests"] = str(len(self.cases))
-        top = ElementTree.Element("testsuites", {"name": "llmbx", **counts})
-        skipped = str(outcomes.count("skipped"))
-        group = ElementTree.SubElement(top, "testsuite", {"name": self.name, "skipped": skipped, **counts})
-        for case in self.cases:
-            _add(case, group)
-        ElementTree.indent(top)
-        text = ElementTree.tostring(top).decode("ascii")  # other characters as references, whatever encodes stdout
-        return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
-
-    def print(self) -> None:
-        """Print the document on stdout."""
-        import click
-
-        click.echo(self.render(), nl=False)
+def case_formats() -> tuple[str, ...]:
+    """The names of the formats of cases. Nothing of the plugins is imported."""
+    return tuple(dict.fromkeys(point.name for point in entry_points(GROUP)))
 
 
-def _add(case: Case, group: Element) -> None:
-    from xml.etree import ElementTree
-
-    about = re.sub(r"\W", "_", case.about)  # servers split class names at dots
-    item = ElementTree.SubElement(group, "testcase", name=_clean(case.name), classname=f"llmbx.{about}")
-    if case.time_s is not None:
-        item.set("time", f"{case.time_s:.3f}")
-    if case.outcome != "passed":
-        ElementTree.SubElement(item, case.outcome, {"type": case.type, "message": _clean(case.message)})
-    if case.output:
-        ElementTree.SubElement(item, "system-out").text = _clean(case.output)
+def print_cases(format_: str, name: str, cases: Sequence[Case]) -> None:
+    """Print the cases of the command `name` in a format of `case_formats`. Control characters are made visible."""
+    point = next(point for point in entry_points(GROUP) if point.name == format_)
+    shown = [
+        case.replace(name=visible(case.name), message=visible(case.message), text=visible(case.text)) for case in cases
+    ]
+    try:
+        text = load(point)(name, shown)
+    except LlmbxError:
+        raise
+    except PLUGIN_EXCEPTIONS as error:
+        raise failure(f"the format {format_} ({point.value}) failed", error) from error
+    click.echo(text, nl=False)
 
 
 def of_runs(
@@ -155,7 +134,3 @@ def _figures(result: Result) -> dict[str, tuple[Any, str]]:
     values = flatten(msgspec.to_builtins(result))
     units = {name: unit for name, (unit, _) in UNITS.items()}
     return {name: (values.get(name), units.get(name, "")) for name, kind in COLUMNS.items() if kind == "number"}
-
-
-def _clean(text: str) -> str:
-    return _NOT_XML.sub("?", visible(text))

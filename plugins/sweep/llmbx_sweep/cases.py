@@ -1,4 +1,4 @@
-"""The cells of a sweep as test cases of JUnit XML."""
+"""The cells of a sweep as test cases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from llmbx.api import Result
-from llmbx.api.verbs import JunitCase, JunitSuite, Workspace
+from llmbx.api.verbs import Case, Workspace, print_cases
 
 from .cells import Cell
 from .state import Slot
@@ -21,20 +21,25 @@ UNITS = {
 
 
 def print_cells(
-    cells: Sequence[Cell], results: Mapping[Slot, Result], rows: Sequence[Row], workspace: Workspace, allowed: float
+    format_: str,
+    cells: Sequence[Cell],
+    results: Mapping[Slot, Result],
+    rows: Sequence[Row],
+    workspace: Workspace,
+    allowed: float,
 ) -> None:
     """Print one case per cell."""
-    cases = tuple(
+    cases = [
         _case(cell, [results[slot] for slot in sorted(results) if slot[0] == cell.key], row, workspace, allowed)
         for cell, row in zip(cells, rows, strict=True)
-    )
-    JunitSuite(name="llmbx sweep", cases=cases).print()
+    ]
+    print_cases(format_, "llmbx sweep", cases)
 
 
-def _case(cell: Cell, done: Sequence[Result], row: Row, workspace: Workspace, allowed: float) -> JunitCase:
+def _case(cell: Cell, done: Sequence[Result], row: Row, workspace: Workspace, allowed: float) -> Case:
     times = [result.timing.total_s for result in done]
     figures = msgspec.to_builtins(row)
-    case = JunitCase(
+    case = Case(
         name=cell.key,
         about=cell.spec.workload,
         time_s=sum(time for time in times if time is not None) if times and None not in times else None,
