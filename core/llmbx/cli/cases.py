@@ -1,7 +1,8 @@
-"""Verdicts as test cases, which plugins print in formats of their own: entry points of the group `llmbx.formats`.
+"""Verdicts as test cases, which plugins print in formats of their own.
 
-The name of an entry point becomes a value of `--format` of `run`, `sweep` and `compare`. It refers to a function that
-gets the name of the command and its cases, and returns the text to print.
+A format is an entry point of the group `llmbx.formats`. Its name becomes a value of `--format` of
+`run`, `sweep` and `compare`. It refers to a function that gets the name of the command and its
+cases, and returns the text to print.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ Outcome = Literal["passed", "failure", "error", "skipped"]
 
 
 class Case(Value, frozen=True):
-    """One test case: its name, what it is about (a workload), its outcome, its time, and what it prints.
+    """One test case: what it is about (a workload), its outcome, its time, and what it prints.
 
-    A case that did not pass has the type of its outcome (timeout, slower, unstable …) and the reason. "failure": it was
-    measured and is bad, or the run itself failed. "error": the infrastructure failed, or no verdict can be given.
-    "skipped": it did not run.
+    A case that did not pass has the type of its outcome (timeout, slower, unstable …) and the
+    reason. "failure": it was measured and is bad, or the run itself failed. "error": the
+    infrastructure failed, or no verdict can be given. "skipped": it did not run.
     """
 
     name: str
@@ -42,15 +43,19 @@ class Case(Value, frozen=True):
     time_s: float | None = None
     text: str = ""
     figures: dict[str, tuple[Any, str]] = {}
-    """Figures and their units by name, printed after the text; those that are unknown, or no numbers, are left out."""
+    """Figures and their units by name, printed after the text; those that are unknown, or no
+    numbers, are left out.
+    """
 
     def judged(
         self, results: Sequence[Result], spec: RunSpec, workspace: Workspace, allowed: float,
         together: Sequence[Result] = (),
     ) -> Case:  # fmt: skip
-        """The case with the verdict on the results of one run or of its repeats: the rules are those of the exit code.
+        """The case with the verdict on the results of one run or of its repeats.
 
-        `together` are the runs that are compared with the published figure together, by default `results`.
+        The rules are those of the exit code.
+        `together` are the runs that are compared with the published figure together, by default
+        `results`.
         """
         from ..run.pipeline import exit_code
         from .published import against_published, decided
@@ -84,7 +89,10 @@ def case_formats() -> tuple[str, ...]:
 
 
 def print_cases(format_: str, name: str, cases: Sequence[Case]) -> None:
-    """Print the cases of the command `name` in a format of `case_formats`. Control characters are made visible."""
+    """Print the cases of the command `name` in a format of a plugin.
+
+    Control characters are made visible.
+    """
     point = next(point for point in entry_points(GROUP) if point.name == format_)
     shown = [
         case.replace(name=visible(case.name), message=visible(case.message), text=visible(case.text)) for case in cases
@@ -101,8 +109,9 @@ def print_cases(format_: str, name: str, cases: Sequence[Case]) -> None:
 def of_runs(
     results: Sequence[Result], spec: RunSpec, workspace: Workspace, allowed: float, problem: str | None = None
 ) -> list[Case]:
-    """A case for each repeat of a run, named by its configuration and number, which are the same in every build.
+    """A case for each repeat of a run.
 
+    Its name has the configuration and the number, which are the same in every build.
     `problem` is the reason if the next one could not be started.
     """
     cases = [

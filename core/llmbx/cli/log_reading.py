@@ -1,4 +1,4 @@
-"""Read a training log once, and measure and check it over any window: what plugins that read logs build on."""
+"""Read a training log once, and measure and check it over any window."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from ..run_files import RunFile
 class LogReading:
     """A log that was read, and the run of llmbx that wrote it, if any.
 
-    `log` has what the file says. `steps` are those to measure: those stored in the run's folder, else those of the log.
-    `run` and `result` are those of the run that wrote it.
+    `log` has what the file says. `steps` are those to measure: those stored in the run's folder,
+    else those of the log. `run` and `result` are those of the run that wrote it.
     """
 
     file: Path | RunFile
@@ -55,10 +55,11 @@ class LogReading:
         kind: str | None = None,
         run_dir: str | None = None,
     ) -> LogReading:
-        """Read a log by the plugin of the run in `run_dir`, else with a format, or for its failures alone.
+        """Read a log by the plugin of the run in `run_dir`, else with a format.
 
-        `kind` is that of a file of records. A file that does not exist is an empty log. Raises `InfraError` if the file
-        cannot be read.
+        Without either, only the failures are read.
+        `kind` is that of a file of records. A file that does not exist is an empty log. Raises
+        `InfraError` if the file cannot be read.
         """
         run = _run(run_dir)
         parser, log = None, Log()
@@ -84,10 +85,12 @@ class LogReading:
         gpus: int | None = None,
         peak: Peak | None = None,
     ) -> Result:
-        """Measure the steps over a window (None: that of the run, else `recipe`), with the outcomes of the checks.
+        """Measure the steps over a window, with the outcomes of the checks.
 
-        The result is that of a completed training: what ended it is `failure`, and whether it counts is for the caller
-        to say. `gpus` and `peak` are those of the machine of a log without a run.
+        The window None is that of the run, else `recipe`.
+        The result is that of a completed training: what ended it is `failure`, and whether it
+        counts is for the caller to say. `gpus` and `peak` are those of the machine of a log without
+        a run.
         """
         figures = self._figures(window, recipe)
         if self.run is None:
@@ -125,7 +128,7 @@ class LogReading:
 
     @property
     def failure(self) -> Failure | None:
-        """The first failure that the log tells of; of a run that llmbx started, that of its result, if it failed.
+        """The first failure that the log tells of; of a run of llmbx, that of its result, if any.
 
         What ended such a run may be in no log: a time limit, a lost node.
         """
@@ -136,7 +139,10 @@ class LogReading:
             return None
         if failure is not None and failure.cause[:200] in result.cause:
             named: Failure = failure.replace(
-                rank=result.cause_rank, ranks=result.cause_ranks, node=result.cause_node, doubt=result.doubt
+                rank=result.cause_rank,
+                ranks=result.cause_ranks,
+                node=result.cause_node,
+                doubt=result.doubt,
             )
             return named
         return Failure(
@@ -151,14 +157,14 @@ class LogReading:
         )
 
     def lines(self) -> list[str]:
-        """Return the lines of the log as they are; none of a run that wrote no log. Raises `OSError`."""
+        """Return the lines of the log as they are; none if there is no log. Raises `OSError`."""
         if isinstance(self.file, RunFile) and not self.file.exists():
             return []
         with self.file.open("rb") as file:
             return file.read().decode("utf-8", "replace").split("\n")
 
     def last_words(self, rank: int) -> str | None:
-        """Return the last line that a rank printed; None without labels of ranks. Raises `OSError`."""
+        """Return the last line that a rank printed; None without labels of ranks."""
         return last_words(self.lines(), rank)
 
     def _figures(self, window: str | None, recipe: str) -> Figures:
@@ -167,7 +173,8 @@ class LogReading:
         if log_interval([step.number for step in self.steps]) > 1:
             recipe = "auto"  # a recipe's window is that of a log of every step
         declared = self.parser.measures if self.parser else ()
-        return measure(None, self.steps, policy=window or recipe, declared=declared, judge=self.plugins.judge)
+        judge = self.plugins.judge
+        return measure(None, self.steps, policy=window or recipe, declared=declared, judge=judge)
 
     def _checks(self, figures: Figures) -> tuple[CheckOutcome, ...]:
         """The outcomes of the checks; if the log is gone, only the result says what they found."""
@@ -189,7 +196,8 @@ class LogReading:
         if run is None or result is None:
             return outcomes
         common = (outcome for outcome in outcomes if OWN_CHECK not in outcome.check)
-        of_plugins = (outcome for outcome in result.checks if OWN_CHECK in outcome.check)  # as the run recorded it
+        # Those of plugins are as the run recorded them.
+        of_plugins = (outcome for outcome in result.checks if OWN_CHECK in outcome.check)
         return (*common, *of_plugins)
 
     def _ended_well(self, first: int | None) -> bool:
@@ -209,7 +217,7 @@ def _run(folder: str | None) -> Run | None:
 
 
 def _parser(run: Run | None, format_: LogFormat | None, plugins: Plugins) -> CheckedParser | None:
-    """The parser for this run, which knows its specification; if its plugin is missing, that of the format."""
+    """The parser that knows the run's specification; if its plugin is missing, the format's."""
     if run is not None and run.record.spec.plugin in plugins.frameworks():
         return plugins.framework(run.record.spec.plugin).parse_log(run.record.spec)
     return as_checked(format_.parser()) if format_ else None
@@ -230,7 +238,7 @@ def _result(run: Run | None) -> Result | None:
 
 
 def _stored_steps(run: Run | None, result: Result | None) -> tuple[list[Step], str | None]:
-    """The steps stored in the folder of a finished run, none if it is not finished; and what is wrong with them."""
+    """The steps stored in the folder of a finished run, and what is wrong with them."""
     if run is None or not run.files.file(RESULT).exists():
         return [], None
     try:
@@ -253,5 +261,6 @@ def _as_echoes(failure: Failure | None) -> tuple[Echo, ...]:
         return ()
     named = {echo.rank for echo in failure.echoes}
     ranks: list[int | None] = [rank for rank in failure.ranks if rank not in named]
-    causes = (Echo(text=failure.cause, rank=rank, time=failure.time) for rank in ranks or [failure.rank])
+    text, time = failure.cause, failure.time
+    causes = (Echo(text=text, rank=rank, time=time) for rank in ranks or [failure.rank])
     return (*causes, *failure.echoes)

@@ -18,7 +18,10 @@ SNIFF = 256 * 1024
 
 
 def sniff(path: Path | RunFile, formats: Sequence[LogFormat]) -> LogFormat | None:
-    """The format that recognizes the most lines of the log; None if no format recognizes any. Raises `OSError`."""
+    """The format that recognizes the most lines of the log; None if none recognizes any.
+
+    Raises `OSError`.
+    """
     text = ends(path)
     scores = [(format_.sniff(text), -place) for place, format_ in enumerate(formats)]
     best = max(scores, default=(0, 0))

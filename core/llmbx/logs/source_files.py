@@ -46,9 +46,9 @@ class SourceParser(Protocol):
 
 
 def pieces(path: Path | RunFile, reads: Reads) -> Iterator[tuple[bytes, float | None]]:
-    """The content of a file in chunks, each with the time at which it was read while the file grew. Raises `OSError`.
+    """The content of a file in chunks, each with the time at which it was read while it grew.
 
-    None for what was read first, and for what was not read then.
+    Raises `OSError`. The time is None for what was read first, and for what was not read then.
     """
     with path.open("rb") as file:
         for end, at in (*reads, (None, None)):
@@ -60,7 +60,10 @@ def pieces(path: Path | RunFile, reads: Reads) -> Iterator[tuple[bytes, float | 
 
 
 class SourceFile:
-    """One file of a source, and how far it has been read. `reads` has the ends of the parts and their times."""
+    """One file of a source, and how far it has been read.
+
+    `reads` has the ends of the parts and their times.
+    """
 
     def __init__(self, path: Path | RunFile, name: str, kind: str, parser: SourceParser) -> None:
         self.path, self.name, self.rank = path, name, rank_in(name)
@@ -71,7 +74,7 @@ class SourceFile:
         self._offset = 0
         try:
             self._records = parser.source_reader(kind)(name, self.rank) if kind != LINES else None
-        except Exception as error:  # no plugin reads it, or a package is missing, or broken in any way
+        except Exception as error:  # no plugin reads it, or a package is missing, or broken
             self.problem = str(error)
 
     @property
@@ -184,7 +187,8 @@ class SourceFiles:
 
     def faults(self) -> list[str]:
         """One line for each kind of fault of each file."""
-        lines = [f"sources {glob}: only {MOST_FILES} files are read" for glob in sorted(self._dropped)]
+        dropped = sorted(self._dropped)
+        lines = [f"sources {glob}: only {MOST_FILES} files are read" for glob in dropped]
         return lines + [line for file in self._files.values() for line in file.faults()]
 
     def _find(self) -> None:
@@ -194,11 +198,12 @@ class SourceFiles:
             if len(names) > left:
                 self._dropped.add(source.glob)
             for name in names[:left]:
-                self._files[name] = SourceFile(self._folder.file(name), name, source.kind, self._parser)
+                file = self._folder.file(name)
+                self._files[name] = SourceFile(file, name, source.kind, self._parser)
                 self._parser.over_ranks.expect(rank_in(name))
 
     def _new_names(self, glob: str) -> Iterator[str]:
-        """The names of further files that match, relative to the folder; those of earlier attempts are left out."""
+        """The names of further files that match, without those of earlier attempts."""
         for file in self._folder.glob(glob):
             if file.file not in self._files and not file.file.startswith((f"{ATTEMPTS}/", ".")):
                 yield file.file

@@ -1,4 +1,4 @@
-"""The base of the readers of files of records: JSON lines, event files and others that plugins register."""
+"""The base of the readers of files of records, which plugins register."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .lines import LIMIT
 
 
 class Faults:
-    """Counts the records of one file that could not be read. `messages` are those of the program that reads it."""
+    """Counts the records of one file that could not be read.
+
+    `messages` are those of the program that reads it.
+    """
 
     def __init__(self) -> None:
         self.too_long = self.invalid = 0
@@ -31,7 +34,8 @@ class Faults:
         if self.too_long:
             lines.append(f"{_records(self.too_long)} longer than {LIMIT >> 10} KiB and skipped")
         if self.invalid:
-            lines.append(f"{_records(self.invalid)} not valid and skipped (first: {self.first_invalid})")
+            first = f"first: {self.first_invalid}"
+            lines.append(f"{_records(self.invalid)} not valid and skipped ({first})")
         if self.damaged_at is not None:
             lines.append(f"damaged at byte {self.damaged_at}; the rest is not read")
         if self.incomplete:
@@ -40,7 +44,7 @@ class Faults:
 
 
 class SourceReader(ABC):
-    """Reads the records of one file of a run, also while it grows. A plugin registers its classes of readers."""
+    """Reads the records of one file of a run, also while it grows."""
 
     kind: str
     """The `kind` of the `Source`s that it reads."""
@@ -60,12 +64,15 @@ class SourceReader(ABC):
 
     @classmethod
     def recognizes(cls, name: str) -> bool:
-        """Return whether a file of this name is of this kind, for a file that no format declares."""
+        """Return whether a file of this name, which no format declares, is of this kind."""
         return False
 
     @abstractmethod
     def read(self, file: BinaryIO) -> Iterator[SourceRecord]:
-        """Return the records that were completed since the last call; `file` is open at its beginning."""
+        """Return the records that were completed since the last call.
+
+        `file` is open at its beginning.
+        """
 
     def close(self) -> list[SourceRecord]:
         """Return the last record, if it is complete without what may have followed."""

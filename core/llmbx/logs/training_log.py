@@ -33,16 +33,19 @@ class TrainingLog(ABC):
     @property
     @abstractmethod
     def failure(self) -> Failure | None:
-        """The first failure that the log tells of; of a run that llmbx started, that of its result, if it failed."""
+        """The first failure that the log tells of; of a run of llmbx, that of its result, if any."""
 
     @abstractmethod
     def lines(self) -> list[str]:
-        """Return the lines of the log as they are; none of a run that wrote no log. Raises `OSError`."""
+        """Return the lines of the log as they are; none if there is no log. Raises `OSError`."""
 
     @abstractmethod
     def last_words(self, rank: int) -> str | None:
-        """Return the last line that a rank printed; None without labels of ranks. Raises `OSError`."""
+        """Return the last line that a rank printed; None without labels of ranks."""
 
     @abstractmethod
     def measure(self, window: str) -> Result:
-        """Measure it over a window. The result has what the log says: its path as `run_id`, and no workload."""
+        """Measure it over a window.
+
+        The result has what the log says: its path as `run_id`, and no workload.
+        """

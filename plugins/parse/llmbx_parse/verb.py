@@ -120,8 +120,8 @@ def command(
     policy = check_window(window) if window is not None else None
     plugins = load_plugins()
     formats = plugins.log_formats()
-    found = find_logs([path_or_run(path) for path in paths] or (DEFAULT,))
-    files = with_formats(found, formats, plugins, log_format)
+    places = [path_or_run(path) for path in paths] or (DEFAULT,)
+    files = with_formats(find_logs(places), formats, plugins, log_format)
     machine = machine_of(gpu_type, gpus, dtype)
     rows, readings = [], []
     for file in files:

@@ -81,14 +81,14 @@ HERE = Here()
 
 
 class Machine(Value, frozen=True):
-    """The GPUs of a machine or cluster: `gpus` is None for a cluster, whose size is not known."""
+    """The GPUs of a machine or cluster: `gpus` is None for a cluster of any size."""
 
     gpu_type: str
     gpus: int | None
     where: str
 
 
-class Known(Value, frozen=True):
+class Cost(Value, frozen=True):
     """Step time in seconds and peak memory of a GPU in GB, with their source."""
 
     step_time_s: float | None = None
@@ -152,7 +152,7 @@ def no_gpu() -> str:
 def rows(
     workloads: Iterable[Workload],
     here: Machine,
-    measured: Mapping[Case, Known],
+    measured: Mapping[Case, Cost],
     predict: Predict,
 ) -> list[dict[str, Any]]:
     """One row for each size, dtype and largest scale that the machine can run; for a cluster one
@@ -161,10 +161,10 @@ def rows(
     What cannot fit the memory by its prediction is left out, unless it has run.
     """
     return [
-        _row(workload, case, known)
+        _row(workload, case, cost)
         for workload in workloads
         for case in _cases(workload, here)
-        if (known := _known(workload, case, measured, predict)) is not None
+        if (cost := _cost(workload, case, measured, predict)) is not None
     ]
 
 
@@ -173,22 +173,22 @@ def _cases(workload: Workload, here: Machine) -> Iterator[Case]:
         yield workload.name, size, dtype, here.gpu_type, gpus
 
 
-def _known(
+def _cost(
     workload: Workload,
     case: Case,
-    measured: Mapping[Case, Known],
+    measured: Mapping[Case, Cost],
     predict: Predict,
-) -> Known | None:
-    """What is known of a case; None if it cannot fit the memory and has never run."""
+) -> Cost | None:
+    """What a case costs; None if it cannot fit the memory and has never run."""
     expected, fits = predict(workload, case)
     if not fits and case not in measured:
         return None
     return _completed(measured.get(case) or _published(workload, case), expected)
 
 
-def _row(workload: Workload, case: Case, known: Known) -> dict[str, Any]:
+def _row(workload: Workload, case: Case, cost: Cost) -> dict[str, Any]:
     _, size, dtype, gpu_type, gpus = case
-    seconds = known.step_time_s * STEPS if known.step_time_s is not None else None
+    seconds = cost.step_time_s * STEPS if cost.step_time_s is not None else None
     return {
         "workload": workload.name,
         "plugin": workload.plugin,
@@ -197,10 +197,10 @@ def _row(workload: Workload, case: Case, known: Known) -> dict[str, Any]:
         "gpu_type": gpu_type,
         "gpus": gpus,
         "kind": _kind(workload, size),
-        "memory_gb": known.memory_gb,
+        "memory_gb": cost.memory_gb,
         "time_50_steps": _duration(seconds) if seconds is not None else None,
         "time_50_steps_s": seconds,
-        "from": known.source,
+        "from": cost.source,
     }
 
 
@@ -214,19 +214,19 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def measurements(workspace: Workspace) -> dict[Case, Known]:
+def measurements(workspace: Workspace) -> dict[Case, Cost]:
     """Step time and memory of the newest valid run of each case in this install."""
     from llmbx.api.verbs import Selection, query_runs
 
     _record_ended_runs(workspace)
     valid: dict[str, tuple[Any, ...]] = {"data_valid": (True,), "profiled": (False,)}
-    measured: dict[Case, Known] = {}
+    measured: dict[Case, Cost] = {}
     for run in query_runs(workspace.install, Selection(equal=valid, limit=NEWEST)):
         spec = run.record.spec
         case = (spec.workload, spec.size, spec.dtype, spec.gpu_type, spec.gpus)
         result = run.read_result() if case not in measured else None
         if result is not None:
-            measured[case] = Known(
+            measured[case] = Cost(
                 step_time_s=result.step_time_s.mean,
                 memory_gb=result.peak_memory_gb,
                 source=f"run {run.record.id}",
@@ -243,7 +243,7 @@ def _record_ended_runs(workspace: Workspace) -> None:
             refresh_result(run, workspace.plugins)
 
 
-def _published(workload: Workload, case: Case) -> Known:
+def _published(workload: Workload, case: Case) -> Cost:
     """The published step time, from a table if there is one."""
     kinds = ("table", "example", "other")
     references: Sequence[Reference] = [
@@ -253,12 +253,12 @@ def _published(workload: Workload, case: Case) -> Known:
         and row.step_time_s is not None
     ]
     best = min(references, key=lambda row: kinds.index(row.kind), default=None)
-    return Known() if best is None else Known(step_time_s=best.step_time_s, source="published")
+    return Cost() if best is None else Cost(step_time_s=best.step_time_s, source="published")
 
 
-def _completed(known: Known, expected: Expected) -> Known:
+def _completed(cost: Cost, expected: Expected) -> Cost:
     """What is known, with predictions for the rest."""
-    time, memory = known.step_time_s, known.memory_gb
+    time, memory = cost.step_time_s, cost.memory_gb
     predicted = []
     if time is None and expected.step_time_s.value is not None:
         time = expected.step_time_s.value
@@ -267,11 +267,11 @@ def _completed(known: Known, expected: Expected) -> Known:
         memory = float(round(expected.memory_gb.value))  # no more digits of it are known
         predicted.append("memory")
     if not predicted:
-        return known
-    if known.source is None:
-        return Known(step_time_s=time, memory_gb=memory, source="predicted")
+        return cost
+    if cost.source is None:
+        return Cost(step_time_s=time, memory_gb=memory, source="predicted")
     added = "predicted" if len(predicted) == 2 else f"{predicted[0]} predicted"
-    return Known(step_time_s=time, memory_gb=memory, source=f"{known.source}, {added}")
+    return Cost(step_time_s=time, memory_gb=memory, source=f"{cost.source}, {added}")
 
 
 def predictions(workspace: Workspace) -> Predict:

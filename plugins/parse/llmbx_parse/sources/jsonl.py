@@ -20,7 +20,7 @@ class JsonLines(SourceReader):
 
     def __init__(self, source: str, rank: int | None) -> None:
         super().__init__(source, rank)
-        self._rest = b""
+        self._begun = b""
         self._skipping = False
         self._line = self._at = 0
 
@@ -37,24 +37,24 @@ class JsonLines(SourceReader):
             yield from self._feed(chunk)
 
     def _feed(self, chunk: bytes) -> Iterator[SourceRecord]:
-        *lines, rest = chunk.split(b"\n")
+        *lines, begun = chunk.split(b"\n")
         for line in lines:
             yield from self._finish(line)
-        self._keep(rest)
+        self._keep(begun)
 
     def close(self) -> list[SourceRecord]:
         """The record of a last line without a line end, if it is an object."""
-        rest, self._rest = self._rest, b""
-        if self._skipping or not rest.strip():
+        begun, self._begun = self._begun, b""
+        if self._skipping or not begun.strip():
             return []
-        values = as_object(rest)
+        values = as_object(begun)
         self.faults.incomplete = values is None
         return [] if values is None else [self._record(values)]
 
     def _finish(self, end: bytes) -> list[SourceRecord]:
         self._line += 1
         self._keep(end)
-        line, self._rest = self._rest, b""
+        line, self._begun = self._begun, b""
         if self._skipping:
             self._skipping = False
             return []
@@ -69,11 +69,11 @@ class JsonLines(SourceReader):
     def _keep(self, part: bytes) -> None:
         if self._skipping:
             return
-        if len(self._rest) + len(part) > self.limit:
+        if len(self._begun) + len(part) > self.limit:
             self.faults.too_long += 1
-            self._rest, self._skipping = b"", True
+            self._begun, self._skipping = b"", True
         else:
-            self._rest += part
+            self._begun += part
 
     def _record(self, values: dict[str, object]) -> SourceRecord:
         return SourceRecord(

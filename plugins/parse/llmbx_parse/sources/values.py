@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 
 def as_object(text: bytes) -> dict[str, object] | None:
-    """The JSON object `text`, also with NaN and Infinity as Python writes them; None if it is not
-    one.
+    """The JSON object `text`, also with NaN and Infinity as Python writes them; None for other
+    text.
     """
     try:
         value = json.loads(text)
