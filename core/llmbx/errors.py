@@ -42,11 +42,8 @@ def one_line(error: BaseException) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The suffix ` (did you mean 'X'?)` with the closest known word, or ` (known: …)` if none is close."""
-    import difflib
+    """The suffix `: use X` or ` (did you mean 'X'?)` (see `suggestions.near`), else ` (known: …)`."""
+    from .suggestions import near
 
     names = sorted(set(known))
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if near:
-        return f" (did you mean '{near[0]}'?)"
-    return f" (known: {', '.join(names)})" if names else ""
+    return near(word, names) or (f" (known: {', '.join(names)})" if names else "")

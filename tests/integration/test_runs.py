@@ -385,7 +385,7 @@ def test_force_overrides_and_is_recorded(llmbx: Llmbx, only_run: Callable[[], Pa
         (["lime"], "did you mean 'line'"),
         (["line", "--size", "maxi"], "no size 'maxi'"),
         (["line", "--dtype", "fp9"], "fp9"),
-        (["line", "--gpu-type", "h1000"], "did you mean 'h100'"),
+        (["line", "--gpu-type", "hh100"], "did you mean 'h100'"),
         (["line", "--set", "rat=1"], "did you mean 'rate'"),
         (["line", "--window", "30-40"], "only 20 steps"),
         (["line", "--window", "soon"], "expected A-B"),

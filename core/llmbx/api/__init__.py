@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..catalog.environments import needed as needed
     from ..catalog.hardware import GpuType as GpuType
     from ..catalog.workloads import cases as workload_cases
+    from ..catalog.workloads import dtype_name as dtype_name
     from ..catalog.workloads import load_workload as load_workload
     from ..catalog.workloads import load_workloads as load_workloads
     from ..codec import convert as convert
@@ -164,6 +165,7 @@ PLACES = {
     "LlmbxError": "errors",
     "UsageError": "errors",
     "did_you_mean": "errors",
+    "dtype_name": "catalog.workloads",
     "disk_errors": "files",
     "free_bytes": "files",
     "write_atomic": "files",

@@ -23,6 +23,7 @@ __all__ = [
     "cases",
     "choose",
     "default_dtype",
+    "dtype_name",
     "environment",
     "evaluate",
     "find",
@@ -42,6 +43,13 @@ MINI = "mini"
 
 CPU, CPU_DTYPE = "cpu", "fp32"
 """Default for minis on CPUs: FP32 is fast on every CPU; BF16 is several times slower without special instructions."""
+
+DTYPES = {"bfloat16": "bf16", "float32": "fp32", "fp8_mx": "mxfp8", "fp8-mx": "mxfp8", "fp4": "nvfp4"}
+
+
+def dtype_name(name: str) -> str:
+    """The name of a dtype that other programs call `name`: bf16 for bfloat16; else `name`."""
+    return DTYPES.get(name, name)
 
 
 class Choice(Value, frozen=True):
@@ -274,12 +282,12 @@ def _narrow(
     if not of_gpu:
         choices = _unique(name for _, row in rows for name in row.gpu_types)
         problem = no_configuration(workload, rows[0][1].size, what, gpu_type)
-        findings.append(_lacks("gpu_type", problem, gpu_type, choices))
+        findings.append(_lacks("gpu_type", problem, choices))
         of_gpu = _least_memory(workload, rows)
     of_dtype = [(r, row) for r, row in of_gpu if dtype in row.dtypes]
     if not of_dtype:
         choices = _unique(d for _, row in of_gpu for d in row.dtypes)
-        findings.append(_lacks("dtype", f"{what} on {gpu_type} has no {dtype} configuration", dtype, choices))
+        findings.append(_lacks("dtype", f"{what} on {gpu_type} has no {dtype} configuration", choices))
         of_dtype = of_gpu
     of_scale = [(r, row) for r, row in of_dtype if admits(row.gpus, gpus)]
     if not of_scale:
@@ -296,10 +304,8 @@ def no_configuration(workload: Workload, size: str, what: str, gpu_type: str) ->
     return f"{what} has no configuration for {gpu_type}" + (f" ({why})" if why else "")
 
 
-def _lacks(rule: str, problem: str, requested: str, available: list[str]) -> Finding:
-    hint = did_you_mean(requested, available)
-    fix = f"use --{rule.replace('_', '-')} {either(available)}" + (hint if hint.startswith(" (did") else "")
-    return Finding(rule=rule, problem=problem, fix=fix)
+def _lacks(rule: str, problem: str, available: list[str]) -> Finding:
+    return Finding(rule=rule, problem=problem, fix=f"use --{rule.replace('_', '-')} {either(available)}")
 
 
 def _has_gpu(row: Row, gpu_type: str) -> bool:

@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 import click
@@ -37,7 +38,8 @@ PIECE = 1 << 20
     metavar="N",
     help="Print the log of this rank, if the ranks have separate logs.",
 )
-def command(run_name: str, following: bool, rank: int | None) -> None:
+@click.option("-n", "--tail", "last", type=click.IntRange(min=1), metavar="N", help="Print only the last N lines.")
+def command(run_name: str, following: bool, rank: int | None, last: int | None) -> None:
     """Print the log of a run.
 
     RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). With --follow,
@@ -51,10 +53,13 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
       llmbx logs
       llmbx logs --follow 4711
       llmbx logs --rank 3 last
+      llmbx logs --tail 20
     """
     from ..errors import UsageError
     from ..record.folder import RESULT
 
+    if following and last is not None:
+        raise UsageError("--tail cannot be combined with --follow, which shows progress and not the log")
     workspace = load_workspace()
     run = workspace.find_run(run_name)
     if following:
@@ -64,19 +69,20 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
         ended = run.files.file(RESULT).exists()
         raise UsageError(f"{file}: no such file" if ended else f"{run.record.id} has no log {file.name} yet")
     try:
-        _print(file)
+        _print(file, last)
     except OSError as error:
         if error.filename != str(file):
             raise
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
 
 
-def _print(log: Path | RunFile) -> None:
-    """Print the log without secrets: through a pipe its bytes, on a terminal with control characters as escapes."""
+def _print(log: Path | RunFile, last: int | None = None) -> None:
+    """Print the log or its last lines without secrets, on a terminal with control characters as escapes."""
     from ..record.masking import Masker
 
     with log.open("rb") as file:
-        pieces = Masker(os.environ).stream(iter(functools.partial(file.read, PIECE), b""))
+        read = iter(functools.partial(file.read, PIECE), b"") if last is None else deque(file, last)
+        pieces = Masker(os.environ).stream(read)
         if sys.stdout.isatty():
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
             pieces = (visible(decoder.decode(piece)).encode() for piece in pieces)

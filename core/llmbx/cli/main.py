@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from .. import __version__
-from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
+from ..errors import LlmbxError, PluginError, UsageError
 from ..files import deny_others_writing
 from ..plugins import local_sources, stdout
 from ..plugins.calls import Call, failure
@@ -28,6 +28,9 @@ GROUP = "llmbx.commands"
 OWN = "llmbx"
 """The distribution whose verbs cannot be replaced."""
 MISSING = "(cannot be loaded)"
+
+HELP = "help"
+"""`llmbx help VERB` is `llmbx VERB --help`."""
 
 NAMED = 100
 """Characters of a name that is too long, in the message about it."""
@@ -109,10 +112,11 @@ class Verbs(click.Group):
             raise failure(f"{title} ({_owner(points[0])}) failed", error) from error
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        names = self.list_commands(ctx)
-        if args and not args[0].startswith("-") and args[0] not in names:
-            hint = did_you_mean(args[0], names)
-            raise click.UsageError(f"no command named '{args[0]}'{hint if hint.startswith(' (did') else ''}", ctx)
+        if args[0] == HELP and HELP not in self.list_commands(ctx):
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -209,10 +213,21 @@ def _source(package: ModuleSpec, rest: list[str]) -> Path:
     return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
 
+def _with_dashes(name: str) -> str:
+    """The name of an option that was typed with underscores."""
+    return name.replace("_", "-")
+
+
 @click.command(
-    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EPILOG
+    cls=Verbs,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "token_normalize_func": _with_dashes,
+    },
+    epilog=EPILOG,
 )
-@click.version_option(__version__, "--version", message="llmbx %(version)s")
+@click.version_option(__version__, "-v", "--version", message="llmbx %(version)s")
 def cli() -> None:
     """Run LLM pre-training benchmarks and check the results."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import click
@@ -22,6 +23,24 @@ class Above(click.FloatRange):
         if not math.isfinite(found):
             self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
         return found
+
+
+class Minutes(click.types.IntParamType):
+    """A time of at least a minute: minutes, or H:MM:SS or D-HH:MM:SS, rounded up to minutes."""
+
+    name = "minutes"
+    _TIME = re.compile(r"(?:(?P<days>\d{1,3})-)?(?P<hours>\d{1,5}):(?P<minutes>\d\d):(?P<seconds>\d\d)", re.ASCII)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse the time. Raises `click.BadParameter` for anything else."""
+        text = str(value)
+        minutes = int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else 0
+        if time := self._TIME.fullmatch(text):
+            days, hours, whole, seconds = (int(part or 0) for part in time.groups())
+            minutes = (days * 24 + hours) * 60 + whole + (seconds > 0)
+        if minutes < 1:
+            self.fail(f"{text!r} is not a time.", param, ctx)
+        return minutes
 
 
 def fraction(text: str, option: str) -> float:

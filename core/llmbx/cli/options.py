@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+import sys
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from ..config.request import Request, check_tags, parse_pairs
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 from ..model import Handling
 from ..model.settings import Field, fields
 from ..plugins.local_sources import is_path
 from ..plugins.manager import load
 from . import plugin_options
 from .completion import WORKLOAD
-from .numbers import Above
+from .numbers import Above, Minutes
 from .output import OutputPath
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,7 +39,7 @@ def _option(field: Field) -> Callable[[Any], Any]:
 
 
 RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
-    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD", type=WORKLOAD),
+    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD [SIZE]", type=WORKLOAD),
     "workload": click.option("-w", "--workload", help="Workload, instead of the argument WORKLOAD."),
     "plugin": click.option(
         "--plugin",
@@ -80,7 +82,7 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
         "--mount", "mounts", multiple=True, metavar="SRC[:DST][:ro]", help="Mount a path into the container."
     ),
     "walltime_minutes": click.option(
-        "--walltime", "walltime_minutes", type=click.IntRange(min=1), metavar="MINUTES", help="Time limit of the run."
+        "--walltime", "walltime_minutes", type=Minutes(), metavar="MINUTES", help="Time limit of the run, or H:MM:SS."
     ),
     **{field.name: _option(field) for field in fields(Handling)},
     "tags": click.option("--tag", "tags", multiple=True, help="Tag to add to the run. Can be repeated."),
@@ -134,42 +136,60 @@ def run_options(function: F, own_steps: bool = False) -> F:
 
 def build_request(arguments: dict[str, Any]) -> Request:
     """Build a `Request` from the options. Raises `UsageError` for contradictions and malformed pairs."""
-    arguments["workload"], arguments["plugin"] = which_workload(
-        arguments.pop("names", ()), arguments.pop("workload", None), arguments.get("plugin")
-    )
+    names, workload = arguments.pop("names", ()), arguments.pop("workload", None)
+    arguments["workload"], arguments["plugin"] = which_workload(names, workload, arguments.get("plugin"))
     for key, option in (("settings", "--set"), ("env", "--env")):
         arguments[key] = parse_pairs(option, arguments.get(key, ()))
     if arguments.get("tags"):
         arguments["tags"] = check_tags(arguments["tags"])
     for key in ("size", "dtype", "gpu_type"):
-        arguments[key] = arguments[key].lower() if arguments.get(key) else None
+        value = arguments[key] = arguments[key].lower() if arguments.get(key) else None
+        if value and "," in value:
+            option = f"--{key.replace('_', '-')} {value}"
+            raise UsageError(f"{option}: expected one; for several: {sweep_instead()}")
     return Request(**arguments)
 
 
+def sweep_instead() -> str:
+    """The command line as one of `llmbx sweep`, whose options take lists."""
+    return shlex.join(["llmbx", "sweep", *sys.argv[2:]])
+
+
 def which_workload(names: tuple[str, ...], workload: str | None, plugin: str | None) -> tuple[str, str | None]:
-    """The workload and its plugin, from `[PLUGIN] WORKLOAD`, --workload and --plugin.
+    """The workload and its plugin, from `[PLUGIN] WORKLOAD [SIZE]`, --workload and --plugin.
 
-    Raises `UsageError` unless exactly one workload is named.
+    The workload's name ends in its size, if that is one of the words. Raises `UsageError` unless exactly one workload
+    is named.
     """
-    found = [*names, *([workload] if workload else [])]
+    words, plugins = [*names, *([workload] if workload else [])], load()
     if plugin is not None and is_path(plugin):
-        plugin = load().framework_at(plugin)
-    if len(names) == 2 and plugin in (None, names[0]):
-        _require_plugin(names)
-        plugin = found.pop(0)
-    if len(found) != 1:
-        raise UsageError(f"expected one workload, got {', '.join(found)}")
-    return found[0], plugin
+        plugin = plugins.framework_at(plugin)
+    for word in words:
+        _refuse_setting(word)
+    sizes_of = {name: item.sizes for item in plugins.workloads for name in (item.name, *item.aliases)}
+    if len(words) > 1 and plugin in (None, words[0]) and words[0] not in sizes_of:
+        _require_plugin(words, sizes_of, plugins.frameworks())
+        plugin = words.pop(0)
+    if len(words) > 2 or (len(words) == 2 and (workload or words[1] in sizes_of)):
+        raise UsageError(f"expected one workload, got {', '.join(words)}")
+    if len(words) == 2 and words[1].lower() not in (sizes := sizes_of.get(words[0], {})):
+        raise UsageError(f"{words[0]} has no size '{words[1]}'{did_you_mean(words[1], sizes)}")
+    return "-".join(words), plugin
 
 
-def _require_plugin(names: tuple[str, ...]) -> None:
-    """Raise `UsageError` if the first of two names is not a plugin, but both are workloads or the parts of one."""
-    plugins = load()
-    known = {name for one in plugins.workloads for name in (one.name, *one.aliases)}
-    if names[0] in plugins.frameworks():
+def _refuse_setting(word: str) -> None:
+    """Raise `UsageError` for `tp=4`, which other programs take as an argument."""
+    key, equals, value = word.partition("=")
+    if equals:
+        options = {name for param in click.get_current_context().command.params for name in param.opts}
+        option = f"--{key} {value}" if f"--{key}" in options else f"--set {word}"
+        raise UsageError(f"'{word}' is not a workload: use {option}")
+
+
+def _require_plugin(words: Sequence[str], workloads: Collection[str], frameworks: Collection[str]) -> None:
+    """Raise `UsageError` if the first word is not a plugin, but all words are the parts of a workload's name."""
+    if words[0] in frameworks:
         return
-    whole = next((text for text in ("".join(names), "-".join(names), "_".join(names)) if text in known), None)
+    whole = next((text for text in (sign.join(words) for sign in ("", "-", "_")) if text in workloads), None)
     if whole is not None:
-        raise UsageError(f"'{' '.join(names)}' is two arguments (did you mean '{whole}'?)")
-    if names[0] in known:
-        raise UsageError(f"'{names[0]}' is a workload, not a plugin: a command takes one workload")
+        raise UsageError(f"'{' '.join(words)}' is {len(words)} arguments (did you mean '{whole}'?)")

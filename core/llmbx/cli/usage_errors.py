@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import click
 
 from ..errors import did_you_mean
 from ..phrases import either
+from ..suggestions import alike, near, synonym
+from .options import sweep_instead
+from .plugin_options import RunCommand
 
 _VALUE = re.compile(r"'?(?P<value>.*?)'? (?:is not|does not|must)", re.DOTALL)
 """The beginning of click's messages about a value."""
 
+_NO_COMMAND = re.compile(r"No such command '(.*)'")
+
 RANGE = re.compile(r"\d+-\d+")
+SEVERAL = re.compile(r"\d+([,-]\d+)+")
+VARIABLES = ("ENABLE_CHECKPOINT", "LLMBX_CONFIG", "LOAD_CHECKPOINT_PATH")
+"""Variables for which there is no option."""
+FEW = 8
+"""A group with more commands than these does not list them in the message."""
 
 
 def line(error: click.ClickException) -> str:
@@ -25,28 +36,38 @@ def line(error: click.ClickException) -> str:
 
 def _text(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
-        return f"no option '{error.option_name}'{_options_like(error)}"
+        option = _typed(error.option_name)
+        return f"no option '{option}'{_instead(option, error.ctx) if error.ctx else ''}"
     if isinstance(error, click.MissingParameter):
         return f"{_name(error.param)} is missing"
     if isinstance(error, click.BadParameter) and error.param is not None:
         found = _VALUE.match(error.message)
         value = found["value"] if found else ""
-        expected = _expected(error.param, value) if found else None
+        expected = _expected(error.param, value, error.ctx) if found else None
         return f"{_spelling(error)} {value!r}: {expected}" if expected else f"{_spelling(error)}: {error.message}"
+    unknown = _NO_COMMAND.match(error.message)
+    context = getattr(error, "ctx", None)
+    if unknown and context:
+        return f"no command named '{unknown[1]}'{_command_like(unknown[1], context)}"
     return error.format_message()
 
 
-def _expected(param: click.Parameter, value: str) -> str | None:
+def _expected(param: click.Parameter, value: str, context: click.Context | None) -> str | None:
     """What would be right; None if click's own message says it."""
     kind = param.type
     if isinstance(kind, click.Choice):
         choices = [str(choice) for choice in kind.choices]
-        near = did_you_mean(value, choices)
-        return f"expected {either(choices)}{near if near.startswith(' (did') else ''}"
+        return f"expected {either(choices)}{near(value, choices)}"
     if isinstance(kind, click.IntRange | click.FloatRange):
         hint = _about_steps(param, value)
+        if param.name == "gpus" and SEVERAL.fullmatch(value) and context and isinstance(context.command, RunCommand):
+            hint = f"; for several: {sweep_instead()}"
         return f"expected {'an integer' if isinstance(kind, click.IntRange) else 'a number'}{_bounds(kind)}{hint}"
-    plain = {"integer": "expected an integer", "float": "expected a number"}
+    plain = {
+        "integer": "expected an integer",
+        "float": "expected a number",
+        "minutes": "expected minutes or H:MM:SS, for example 90 or 1:30:00",
+    }
     return plain.get(kind.name)
 
 
@@ -80,9 +101,73 @@ def _name(param: click.Parameter | None) -> str:
     return str(getattr(param, "make_metavar", lambda context: param.name)(click.Context(click.Command("x"))))
 
 
-def _options_like(error: click.NoSuchOption) -> str:
-    """The suggestion of the option that is nearest to the one typed."""
-    command = error.ctx.command if error.ctx else None
-    known = [name for param in command.params for name in param.opts if name.startswith("--")] if command else []
-    near = did_you_mean(error.option_name, known)
-    return near if near.startswith(" (did") else ""
+def _typed(option: str) -> str:
+    """The option as it was typed: click names only the first letter of `-tp`."""
+    return next((text for text in sys.argv if len(option) == 2 and text.startswith(option)), option)
+
+
+def _instead(typed: str, context: click.Context) -> str:
+    """What the command has instead of an option."""
+    command, params = context.command, context.command.get_params(context)
+    names = [name for param in params for name in param.opts if name.startswith("--")]
+    if isinstance(command, click.Group) and typed.lstrip("-") in command.list_commands(context):
+        return f": use {context.command_path} {typed.lstrip('-')}"
+    other = VARIABLES if isinstance(command, RunCommand) else ()
+    arguments = [word for param in params if isinstance(param, click.Argument) for word in _name(param).split()]
+    phrase = synonym(typed, [*names, *other, *(word.strip("[]") for word in arguments)])
+    if phrase is None and "--set" in names:
+        phrase = _of_plugins(typed, names, isinstance(command, RunCommand))
+    if phrase is not None:
+        return f": use {phrase}"
+    return near(typed, names) if typed.startswith("--") else ""
+
+
+def _of_plugins(typed: str, names: list[str], runs: bool) -> str | None:
+    """The setting, the option of a plugin or the tool that an option names."""
+    from ..config.settings import ALIASES, BATCH, LETTERS, SHAPE, SWITCHES
+    from ..plugins.manager import load
+
+    plugins, plain = load(), typed.lstrip("-")
+    key = plain.replace("-", "_")
+    keys = {*LETTERS, *BATCH}
+    if runs:
+        keys |= {*SWITCHES, *SHAPE}.union(*plugins.set_keys.values())
+    if ALIASES.get(key, key) in keys:
+        return f"--set {ALIASES.get(key, key)}=VALUE"
+    if own := [f"--{name}-{plain}" for name in plugins.settings if f"--{name}-{plain}" in names]:
+        return either(own)
+    tools = {"--with": plugins.profilers(), "--launcher": plugins.launchers(), "--runtime": plugins.runtimes(),
+             "--plugin": plugins.frameworks()}  # fmt: skip
+    tool = key.removeprefix("enable_").replace("_", "")
+    named = (f"{option} {tool}" for option, known in tools.items() if tool in known and option in names)
+    return next(named, None) or synonym(typed, names, plugins.synonyms)
+
+
+def _command_like(typed: str, context: click.Context) -> str:
+    """What to type instead of a command: another one of the group, or of llmbx, or `llmbx run` with a workload."""
+    group, root = context.command, context.find_root()
+    assert isinstance(group, click.Group) and isinstance(root.command, click.Group)
+    if group.invoke_without_command and typed in ("list", "ls"):
+        return f": use {context.command_path}"
+    for outer in (context, root):
+        assert isinstance(outer.command, click.Group)
+        if phrase := synonym(typed, [*outer.command.list_commands(outer), "--version"]):
+            return f": use {outer.command_path} {phrase}"
+    names = group.list_commands(context)
+    if context is not root:
+        return did_you_mean(typed, names) if len(names) <= FEW else near(typed, names)
+    return near(typed, names) or _run_instead(typed, names)
+
+
+def _run_instead(typed: str, verbs: list[str]) -> str:
+    """The verb of a plugin's users, or the run of a workload that was typed without a verb."""
+    from ..plugins.manager import load
+
+    plugins = load()
+    if phrase := synonym(typed, verbs, plugins.synonyms):
+        return f": use llmbx {phrase}"
+    if typed in plugins.frameworks():
+        return f": use llmbx list --plugin {typed}"
+    workloads = [name for workload in plugins.workloads for name in (workload.name, *workload.aliases)]
+    name = next(iter([typed] if typed in workloads else alike(typed, workloads)), None)
+    return f" (did you mean 'llmbx run {name}'?)" if name else ""

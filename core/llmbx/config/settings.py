@@ -23,7 +23,10 @@ SHAPE = ("layers", "hidden_size", "ffn_hidden_size", "heads", "query_groups", "v
 """Keys that change the model. A run that sets one of them is a proxy of its model size."""
 
 ALIASES = {"seq": "sequence_length", "cuda_graphs": "cg", "recompute_layers": "rl", "offload_layers": "ol",
-           "micro_batch_size": "mbs", "global_batch_size": "gbs"}  # fmt: skip
+           "micro_batch_size": "mbs", "global_batch_size": "gbs", "seq_length": "sequence_length",
+           "tensor_model_parallel_size": "tp", "pipeline_model_parallel_size": "pp", "context_parallel_size": "cp",
+           "expert_model_parallel_size": "ep", "expert_tensor_parallel_size": "etp",
+           "virtual_pipeline_model_parallel_size": "vp"}  # fmt: skip
 
 TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 """The types of settings by the name in `Setting.type`."""

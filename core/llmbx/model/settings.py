@@ -40,6 +40,10 @@ class Settings(Value, frozen=True):
     """Name under which the plugin is registered; its profile table is `[clusters.NAME.PLUGIN]`."""
     variable_prefixes: ClassVar[tuple[str, ...]] = ()
     """Prefixes of other environment variables that change what the plugin does; tests run without these variables."""
+    synonyms: ClassVar[Mapping[str, str]] = {}
+    """The words of the plugin's users for options, commands, settings and names, suggested in messages:
+    `{"--kueue-queue": "--local-queue -q", "cancel": "kdelete"}`.
+    """
 
 
 class Field(Value, frozen=True):

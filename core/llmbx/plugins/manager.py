@@ -42,8 +42,8 @@ from ..model import (
 )
 from ..model.flops import Flops
 from ..model.settings import Settings
-from ..phrases import either
 from ..runtimes.base import Runtime
+from ..suggestions import near, synonym
 from . import hooks, local_sources
 from .descriptions import with_article
 from .discovery import GROUP, PluginInfo, discover
@@ -127,17 +127,6 @@ class Framework:
         return answer
 
 
-def _like(name: str, workloads: Sequence[Workload]) -> str:
-    """The workloads that begin with `name`, else the one that is nearest to it, else all."""
-    begun = sorted(workload.name for workload in workloads if name and workload.name.startswith(name.lower()))
-    if begun:
-        return f" (did you mean {either(map(repr, begun))}?)"
-    hint = did_you_mean(name, [n for workload in workloads for n in (workload.name, *workload.aliases)])
-    return (
-        hint if hint.startswith(" (did") else f" (known: {', '.join(sorted(workload.name for workload in workloads))})"
-    )
-
-
 class Plugins:
     """All plugins that could be loaded; `infos` also describes those that could not."""
 
@@ -207,9 +196,7 @@ class Plugins:
         """Return the hooks of one framework. Raises `UsageError` for an unknown name."""
         if name not in self.frameworks():
             uninstalled = "if it is not installed, name its file or folder in LLMBX_PLUGINS"
-            raise UsageError(
-                f"no framework plugin named '{name}'{did_you_mean(name, self.frameworks())}; {uninstalled}"
-            )
+            raise UsageError(f"no framework plugin named '{name}'{self._meant(name, self.frameworks())}; {uninstalled}")
         return Framework(self, name)
 
     def framework_at(self, path: str) -> str | None:
@@ -260,6 +247,7 @@ class Plugins:
         """Return the workload of that name or alias. Raises `UsageError` if no plugin or several plugins have it."""
         if plugin is not None:
             self.framework(plugin)
+        name, _ = self.workload_and_size(name)
         candidates = [w for w in self.workloads if plugin in (None, w.plugin)]
         matches = [w for w in candidates if name == w.name or name in w.aliases]
         owners = sorted({w.plugin for w in matches})
@@ -271,8 +259,24 @@ class Plugins:
             if plugin is None and name in self.frameworks():
                 own = sorted(w.name for w in candidates if w.plugin == name)
                 raise UsageError(f"'{name}' is a plugin: add one of its workloads ({', '.join(own)})")
-            raise UsageError(f"no workload named '{name}'{where}{_like(name, candidates)}")
+            owner = next((w.plugin for w in self.workloads if name in (w.name, *w.aliases)), None)
+            names, aliases = [w.name for w in candidates], [alias for w in candidates for alias in w.aliases]
+            hint = f": it is one of plugin '{owner}'" if owner else near(name, names) or near(name, aliases)
+            raise UsageError(f"no workload named '{name}'{where}{hint or did_you_mean(name, names)}")
         return matches[0]
+
+    def workload_and_size(self, name: str, size: str | None = None) -> tuple[str, str | None]:
+        """Return the name and the size of `WORKLOAD-SIZE`; else the name itself and `size`.
+
+        Raises `UsageError` if the sizes differ.
+        """
+        sizes = {name: workload.sizes for workload in self.workloads for name in (workload.name, *workload.aliases)}
+        cuts = [index for index, letter in enumerate(name) if letter in "-_" and name not in sizes]
+        parts = [(name[:cut], name[cut + 1 :].lower()) for cut in cuts]
+        workload, own = next(((start, end) for start, end in parts if end in sizes.get(start, ())), (name, size))
+        if size not in (None, own):
+            raise UsageError(f"{workload}: expected one size, got {own} and {size}")
+        return workload, own
 
     def log_formats(self) -> list[LogFormat]:
         """Return every log format of every plugin."""
@@ -326,6 +330,15 @@ class Plugins:
                 self.disable(name, str(error))
         return kinds
 
+    @functools.cached_property
+    def synonyms(self) -> dict[str, str]:
+        """The words of the users of all plugins (see `Settings.synonyms`)."""
+        words: dict[str, list[str]] = {}
+        for kind in self.settings.values():
+            for phrase, own in kind.synonyms.items():
+                words.setdefault(phrase, []).append(own)
+        return {phrase: " ".join(own) for phrase, own in words.items()}
+
     def _settings_class(self, name: str) -> type[Settings] | None:
         """The settings class of a plugin, or None. Raises `LlmbxError` if the hook fails or returns another's class."""
         if name not in hooks.implementers(self.manager, "register_settings"):
@@ -370,7 +383,7 @@ class Plugins:
     def profiler(self, name: str) -> Profiler:
         """Return the properties of a profiler. Raises `UsageError` for an unknown name."""
         if name not in self.profilers():
-            raise UsageError(f"no profiler named '{name}'{did_you_mean(name, self.profilers())}")
+            raise UsageError(f"no profiler named '{name}'{self._meant(name, self.profilers())}")
         return self.ask(name, "register_profiler") or Profiler()
 
     def obstacle(self, profiler: str, spec: RunSpec) -> Obstacle | None:
@@ -474,9 +487,13 @@ class Plugins:
                 sections.append(Section(name=name, title=name, warnings=(str(error),)))
         return sections
 
+    def _meant(self, name: str, tools: Iterable[str]) -> str:
+        phrase = synonym(name, tools, self.synonyms)
+        return f": use {phrase}" if phrase else did_you_mean(name, tools)
+
     def _choose(self, what: str, name: str, tools: dict[str, T]) -> T:
         if name not in tools:
-            raise UsageError(f"no {what} named '{name}'{did_you_mean(name, tools)}")
+            raise UsageError(f"no {what} named '{name}'{self._meant(name, tools)}")
         return tools[name]
 
     def disable(self, name: str, error: str) -> None:

@@ -42,6 +42,8 @@ def check_settings(name: str, kind: type[Settings], others: Mapping[str, type[Se
 def _problems(name: str, kind: type[Settings], others: Mapping[str, type[Settings]]) -> Iterator[str]:
     if name in KEYS:
         yield f"its table in a cluster profile has the name of llmbx's own key '{name}': rename the plugin"
+    if not all(isinstance(text, str) and text for pair in kind.synonyms.items() for text in pair):
+        yield "synonyms: expected what llmbx has and the words for it, as texts"
     options = {
         spelling: owner
         for owner, settings in others.items()

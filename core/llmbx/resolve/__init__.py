@@ -41,6 +41,8 @@ def resolve(
     specification may still break are checked by `run.context.findings`.
     """
     gpus = hardware.extend(config.gpus)
+    named = plugins.workload_and_size(request.workload, request.size)
+    request = request.replace(workload=named[0], size=named[1])
     workload = plugins.workload(request.workload, request.plugin)
     profile = choose_profile(config, cluster_files, request.cluster)
     _refuse_secrets(environ, request, profile)

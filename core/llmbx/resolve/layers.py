@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..catalog.workloads import dtype_name
 from ..config.plugin_settings import check_keys, join
 from ..config.profiles import Profile
 from ..config.request import Request
@@ -26,12 +27,13 @@ class Layers:
 
     def find(self, field: str, option: str = "") -> Any:
         """Return the value of option, environment or profile, in this order, or None."""
+        read = dtype_name if field == "dtype" else lambda value: value
         value = getattr(self.request, field, None)
         if value is not None:
-            return self.note(field, value, option or "--" + field.replace("_", "-"))
+            return self.note(field, read(value), option or "--" + field.replace("_", "-"))
         if field in self.environment:
             value, variable = self.environment[field]
-            return self.note(field, value, variable)
+            return self.note(field, read(value), variable)
         value = getattr(self.profile.cluster, field, None) if self.profile else None
         return None if value is None or self.profile is None else self.note(field, value, self.profile.origin)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from llmbx.api import Natural, Option, Positive, RunSpec, Settings, settings_of
@@ -18,6 +19,7 @@ class MaxtextSettings(Settings, frozen=True):
     """The table `[clusters.NAME.maxtext]`."""
 
     plugin: ClassVar[str] = "maxtext"
+    synonyms: ClassVar[Mapping[str, str]] = {"maxtext": "jax"}
 
     maxtext: Annotated[
         Literal["by-image", "2024.12", "0.2"],

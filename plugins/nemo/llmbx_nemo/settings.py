@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
@@ -18,6 +19,11 @@ class NemoSettings(Settings, frozen=True):
     """The table `[clusters.NAME.nemo]`."""
 
     plugin: ClassVar[str] = "nemo"
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "local": "torchrun",
+        "nemo": "megatron megatron-bridge megatron-lm mcore nemo2",
+        "run": "torchrun",
+    }
 
     fp8_recipe: Annotated[
         Literal["cs", "mx", "delayed"], Option(help="FP8 scaling: cs (current), mx (MXFP8, Blackwell only) or delayed.")

@@ -116,7 +116,7 @@ def plan(target: Target, predictor: Predictor, rows: Sequence[Row], workspace: W
         raise UsageError(f"--best: the memory of {base.stack} is not known, so what fits is not either")
     reason = predictor.predict(base, target.base).unknown_because
     row, case = _published(base, rows) or (None, None)
-    published = (f"{row.source} {row.release}", case) if row and case else None
+    published = (f"{row.source} {row.release}{_apart(base, row)}", case) if row and case else None
     allowed = rules(target.spec, workspace)
     candidates = [base if case.layout == base.layout else case for case in _candidates(base) if allowed(case)]
     if candidates and published and published[1].layout not in (case.layout for case in candidates):
@@ -178,6 +178,14 @@ def _choice(
         tokens_per_s_per_gpu=prediction.tokens_per_s_per_gpu.value, memory_gb=prediction.memory_gb.value,
         published=published is not None and case.layout == published[1].layout,
     )  # fmt: skip
+
+
+def _apart(base: Case, row: Row) -> str:
+    """How the published figure is one of another job."""
+    jobs = (("framework", base.stack, row.stack), ("global batch", base.gbs, row.gbs),
+            ("sequence length", base.seq, row.seq))  # fmt: skip
+    differing = [f"{name} {theirs}" for name, ours, theirs in jobs if ours != theirs]
+    return f"; another job: {', '.join(differing)}" if differing else ""
 
 
 def _published(base: Case, rows: Sequence[Row]) -> tuple[Row, Case] | None:

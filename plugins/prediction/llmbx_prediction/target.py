@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from llmbx.api import RunSpec, UsageError, did_you_mean
+from llmbx.api import RunSpec, UsageError, did_you_mean, dtype_name
 
 from .atlas.near import distance
 from .case import Case
@@ -35,8 +35,6 @@ CHANGED = ", changed"
 """End of the name of a model whose shape the user changed."""
 RECOMPUTE = ("none", "selective", "full")
 DTYPES = (*WIDE, *LOW)
-OTHER_NAMES = {"fp8_mx": "mxfp8", "fp8-mx": "mxfp8", "fp8_cs": "fp8", "fp8-cs": "fp8", "fp4": "nvfp4"}
-"""Dtypes under the names of other pages."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,11 +53,15 @@ class Question:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A configuration, and where the values come from that the user did not set. `spec` is the catalog's, if any."""
+    """A configuration, and where the values come from that the user did not set. `spec` is the catalog's, if any.
+
+    `published` says what is published for exactly this work, in one line.
+    """
 
     case: Case
     base: str
     spec: RunSpec | None = None
+    published: str | None = None
 
 
 def model_of(question: Question, workspace: Workspace) -> tuple[Model, Workload | None, str | None]:
@@ -68,28 +70,40 @@ def model_of(question: Question, workspace: Workspace) -> tuple[Model, Workload 
     Raises `UsageError` with a suggestion for an unknown name.
     """
     name = question.names[-1]
-    workload_and_size = _in_catalog(question, workspace)
-    if workload_and_size is not None:
-        workload, size = workload_and_size
+    model = next((item for item in known().values() if name.lower() in _names(item)), None)
+    catalogued = _in_catalog(question, workspace, model)
+    if catalogued is not None:
+        workload, size = catalogued
         return of_shape(workload.sizes[size].model, f"{workload.name}-{size}"), workload, size
-    for model in known().values():
-        if name.lower() in (model.name, *(alias.lower() for alias in model.aliases)):
-            if question.size is not None:
-                raise UsageError(f"--size {question.size}: {model.name} is one model and has no sizes")
-            return model, None, None
+    if model is not None:
+        if question.size is not None:
+            raise UsageError(f"--size {question.size}: {model.name} is one model and has no sizes")
+        return model, None, None
     names = [*known(), *(workload.name for workload in workspace.plugins.workloads)]
     raise UsageError(f"no workload or model named '{name}'{did_you_mean(name.lower(), names)}: "
                      "`llmbx atlas` and `llmbx list` show all")  # fmt: skip
 
 
-def _in_catalog(question: Question, workspace: Workspace) -> tuple[Workload, str] | None:
-    name, plugin = question.names[-1], question.names[0] if len(question.names) == 2 else None
-    if not any(name in (workload.name, *workload.aliases) for workload in workspace.plugins.workloads):
+def _names(model: Model) -> tuple[str, ...]:
+    return model.name, *(alias.lower() for alias in model.aliases)
+
+
+def _in_catalog(question: Question, workspace: Workspace, model: Model | None) -> tuple[Workload, str] | None:
+    """The catalog's workload and size that the words name, or that is the model they name; None if it has none."""
+    from llmbx.api.verbs import which_workload
+
+    plugins = workspace.plugins
+    workloads = {name for item in plugins.workloads for name in (item.name, *item.aliases)}
+    name, plugin = which_workload(question.names, None, None)
+    name, size = plugins.workload_and_size(name, question.size)
+    if name not in workloads and model is not None:
+        name, size = plugins.workload_and_size(model.name, question.size)
+    if name not in workloads:
         if plugin is not None:
-            workspace.plugins.workload(name, plugin)
+            plugins.workload(name, plugin)
         return None
-    workload = workspace.plugins.workload(name, plugin)
-    size = question.size or workload.default_size or next(iter(workload.sizes))
+    workload = plugins.workload(name, plugin)
+    size = size or workload.default_size or next(iter(workload.sizes))
     if size not in workload.sizes:
         raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
     return workload, size
@@ -167,12 +181,22 @@ def _of_catalog(
     case = row if mine == row else _fitted(mine, row)
     if question.gpus != spec.gpus:
         base += f" for {spec.gpus} GPUs, scaled"
-    changed = _changed(case, settings)
+    batch = {} if case is row else {"gbs": str(_divisible(case, settings))}
+    changed = _changed(case, {**batch, **settings})
     own = spec.gpu_type == question.gpu_type and not model.name.endswith(CHANGED)
     framework = workspace.plugins.framework(spec.plugin)
     if question.settings and own and (problem := refusal(changed, spec, framework.check_spec)):
         raise UsageError(problem)
-    return Target(changed, base, spec.replace(gpu_type=question.gpu_type))
+    unchanged = changed == row and question.release is None and question.dtype in (None, spec.dtype)
+    published = _published(spec, workload) if unchanged else None
+    return Target(changed, base, spec.replace(gpu_type=question.gpu_type), published)
+
+
+def _published(spec: RunSpec, workload: Workload) -> str:
+    row = spec.exact_row(workload)
+    if row is None or row.step_time_s is None:
+        return f"none: {spec.why_no_figure(workload)}"
+    return f"{row.step_time_s:g} s per step, {row.source}"
 
 
 def _divisible(case: Case, settings: Mapping[str, str]) -> int:
@@ -339,7 +363,7 @@ def when_of(release: str, default: float = 2026.63) -> float:
 
 
 def _dtype(name: str) -> str:
-    name = OTHER_NAMES.get(name, name)
+    name = dtype_name(name)
     if name not in DTYPES:
         raise UsageError(f"--dtype {name}: no prediction for this dtype{did_you_mean(name, DTYPES)}")
     return name

@@ -18,6 +18,7 @@ class NsysSettings(Settings, frozen=True):
     """The table `[clusters.NAME.nsys]`."""
 
     plugin: ClassVar[str] = "nsys"
+    synonyms: ClassVar[Mapping[str, str]] = {"nsys": "nsight nsight-systems"}
 
     gpu_metrics: Annotated[
         bool,

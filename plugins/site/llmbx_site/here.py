@@ -99,8 +99,10 @@ class Cost(Value, frozen=True):
 Case = tuple[str, str, str, str, int]
 """Workload, size, dtype, GPU type and number of GPUs."""
 
-Predict = Callable[[Workload, Case], tuple[Expected, bool]]
-"""The prediction for a case, and whether it can fit the memory of the GPU."""
+Predict = Callable[[Workload, Case], tuple[Expected, bool, Reference | None]]
+"""The prediction for a case, whether it can fit the memory of the GPU, and the published result for
+exactly this work.
+"""
 
 
 def _print(call: ListCall, cluster: str | None) -> None:
@@ -180,10 +182,10 @@ def _cost(
     predict: Predict,
 ) -> Cost | None:
     """What a case costs; None if it cannot fit the memory and has never run."""
-    expected, fits = predict(workload, case)
+    expected, fits, published = predict(workload, case)
     if not fits and case not in measured:
         return None
-    return _completed(measured.get(case) or _published(workload, case), expected)
+    return _completed(measured.get(case) or _published(published), expected)
 
 
 def _row(workload: Workload, case: Case, cost: Cost) -> dict[str, Any]:
@@ -243,17 +245,10 @@ def _record_ended_runs(workspace: Workspace) -> None:
             refresh_result(run, workspace.plugins)
 
 
-def _published(workload: Workload, case: Case) -> Cost:
-    """The published step time, from a table if there is one."""
-    kinds = ("table", "example", "other")
-    references: Sequence[Reference] = [
-        row
-        for row in workload.references
-        if (workload.name, row.size, row.dtype, row.gpu_type, row.gpus) == case
-        and row.step_time_s is not None
-    ]
-    best = min(references, key=lambda row: kinds.index(row.kind), default=None)
-    return Cost() if best is None else Cost(step_time_s=best.step_time_s, source="published")
+def _published(row: Reference | None) -> Cost:
+    if row is None or row.step_time_s is None:
+        return Cost()
+    return Cost(step_time_s=row.step_time_s, source="published")
 
 
 def _completed(cost: Cost, expected: Expected) -> Cost:
@@ -280,19 +275,21 @@ def predictions(workspace: Workspace) -> Predict:
     """
     printed: set[str | None] = {None}
 
-    def predict(workload: Workload, case: Case) -> tuple[Expected, bool]:
+    def predict(workload: Workload, case: Case) -> tuple[Expected, bool, Reference | None]:
         if CPU in case or MINI in case:
-            return Expected(), True
-        expected, fits = _predict(workspace, workload, case)
+            return Expected(), True, None
+        expected, fits, published = _predict(workspace, workload, case)
         if expected.unknown_because not in printed:
             printed.add(expected.unknown_because)
             click.echo(f"llmbx: not predicted: {expected.unknown_because}", err=True)
-        return expected, fits
+        return expected, fits, published
 
     return predict
 
 
-def _predict(workspace: Workspace, workload: Workload, case: Case) -> tuple[Expected, bool]:
+def _predict(
+    workspace: Workspace, workload: Workload, case: Case
+) -> tuple[Expected, bool, Reference | None]:
     from llmbx.api.verbs import Request
 
     name, size, dtype, gpu_type, gpus = case
@@ -305,7 +302,8 @@ def _predict(workspace: Workspace, workload: Workload, case: Case) -> tuple[Expe
         gpus=gpus,
     )
     try:
-        expected, findings = workspace.expected(workspace.resolve(request))
+        spec = workspace.resolve(request)
+        expected, findings = workspace.expected(spec)
     except UsageError as error:
-        return Expected(unknown_because=str(error)), True
-    return expected, all(finding.warning for finding in findings)
+        return Expected(unknown_because=str(error)), True, None
+    return expected, all(finding.warning for finding in findings), spec.exact_row(workload)

@@ -25,6 +25,17 @@ class SlurmSettings(Settings, frozen=True):
 
     plugin: ClassVar[str] = "slurm"
     variable_prefixes: ClassVar[tuple[str, ...]] = ("ADDITIONAL_SLURM", "SBATCH", "SLURM")
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "--slurm-account": "-A",
+        "--slurm-arg comment=TEXT": "--comment",
+        "--slurm-arg exclusive": "--exclusive",
+        "--slurm-nodelist": "-w --nodelist",
+        "--slurm-qos": "-q",
+        "cancel": "scancel",
+        "jobs": "squeue sacct",
+        "run": "sbatch srun salloc",
+        "slurm": "sbatch srun",
+    }
 
     account: Annotated[str | None, Option(help="Account to charge.")] = None
     partition: Annotated[str | None, Option(help="Partition to submit to.")] = None

@@ -41,7 +41,7 @@ FORMATS = ("table", "json", "csv")
 """The formats of rows; those of plugins have test cases."""
 
 LISTS = {
-    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD | PLAN.toml", type=WORKLOAD_ARGUMENT),
+    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD [SIZE] | PLAN.toml", type=WORKLOAD_ARGUMENT),
     "recipe": click.option("--recipe", metavar="A,B", help="Recipes. [default: newest]"),
     "size": click.option("-s", "--size", metavar="A,B", help="Model sizes."),
     "dtype": click.option("--dtype", metavar="A,B", help="Dtypes."),

@@ -90,8 +90,8 @@ def test_memory_and_nodes() -> None:
 
 def test_a_name_is_found_in_any_case_or_suggested() -> None:
     assert hardware.gpu("GB200").name == "gb200"
-    with pytest.raises(UsageError, match=r"no GPU type named 'h10' \(did you mean 'h100'\?\); .*\[gpus\.h10\]"):
-        hardware.gpu("h10")
+    with pytest.raises(UsageError, match=r"no GPU type named 'hh100' \(did you mean 'h100'\?\); .*\[gpus\.hh100\]"):
+        hardware.gpu("hh100")
 
 
 @pytest.mark.parametrize(

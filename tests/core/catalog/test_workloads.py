@@ -226,8 +226,8 @@ def test_a_mini_takes_any_gpu_type_and_scale(toy: Workload) -> None:
     ("asked", "says"),
     [
         ({"size": "mina"}, r"toy has no size 'mina' \(did you mean 'mini'\?\)"),
-        ({"gpu_type": "bigg"}, r"no configuration for bigg: use --gpu-type big or small \(did you mean 'big'\?\)"),
-        ({"dtype": "fp9"}, r"toy 1b on big has no fp9 configuration: use --dtype fp8 or bf16 \(did you mean 'fp8'\?\)"),
+        ({"gpu_type": "bigg"}, r"no configuration for bigg: use --gpu-type big or small"),
+        ({"dtype": "fp9"}, r"toy 1b on big has no fp9 configuration: use --dtype fp8 or bf16"),
         ({"gpus": 512}, "toy 1b fp8 on big has no configuration for 512 GPUs: use --gpus 8, 16 or 32"),
         ({"gpus": 0}, "--gpus 0: expected a number >= 1"),
         ({"recipe": "nwe"}, r"toy has no recipe 'nwe' \(did you mean 'new'\?\)"),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from llmbx.cli import logs
 from llmbx.cli.output import cell, csv_cell, to_csv
 from llmbx.cli.streams import visible, visible_json
 
@@ -88,3 +89,15 @@ def test_logs_prints_bytes_through_a_pipe_and_escapes_on_a_terminal(tmp_path: Pa
     os.close(follower)
     assert os.read(leader, 1000).decode().strip() == "a \\x1b[31mred\\x1b[0m ü"
     os.close(leader)
+
+
+def test_the_last_lines_of_a_log_are_masked_too(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijklmnopqrstuvwxyzabcdefgh")
+    log = tmp_path / "log.out"
+    log.write_bytes(b"one\ntoken hf_abcdefghijklmnopqrstuvwxyzabcdefgh\nthree")
+    logs._print(log, 2)
+    sys.stdout.buffer.flush()
+    lines = capfdbinary.readouterr().out.split(b"\n")
+    assert len(lines) == 2 and lines[1] == b"three" and b"hf_abc" not in lines[0]

@@ -48,7 +48,7 @@ def test_the_tokens_of_all_gpus_and_of_one_follow_from_each_other() -> None:
 
 @pytest.mark.parametrize(
     ("gpu_type", "dtype", "text"),
-    [("h101", None, "did you mean 'h100'"), ("a100", "fp8", "no fp8 peak"), (None, "fp8", "requires --gpu-type")],
+    [("hh100", None, "did you mean 'h100'"), ("a100", "fp8", "no fp8 peak"), (None, "fp8", "requires --gpu-type")],
 )
 def test_an_unknown_peak_is_refused(gpu_type: str | None, dtype: str | None, text: str) -> None:
     with pytest.raises(UsageError, match=text):

@@ -176,8 +176,8 @@ def test_the_only_scale_of_the_catalog_needs_no_option(answer: Answer) -> None:
         (("grok1", "--gpus", "64"), "grok1: add --gpu-type, for example gb200, h100"),
         (("grok1", "--gpu-type", "gb200"), "grok1 on gb200: add --gpus, for example 128, 256, 512"),
         (("grok1", "--gpu-type", "gb300"), "grok1 on gb300: add --gpus"),
-        (("grok1", "--gpu-type", "h101"), "no rates of GPU type 'h101' (did you mean 'h100'?)"),
-        (("grok2", "--gpu-type", "h100", "--gpus", "512"), "did you mean 'grok1'?"),
+        (("grok1", "--gpu-type", "hh100"), "no rates of GPU type 'hh100' (did you mean 'h100'?)"),
+        (("gork1", "--gpu-type", "h100", "--gpus", "512"), "did you mean 'grok1'?"),
         ((*GROK[1:], "--set", "tpp=4"), "--set tpp: unknown setting"),
         ((*GROK[1:], "--set", "tp=0"), "--set tp=0: expected an integer >= 1"),
         ((*GROK[1:], "--set", "tp=x"), "--set tp=x: expected an integer >= 1"),
@@ -185,7 +185,7 @@ def test_the_only_scale_of_the_catalog_needs_no_option(answer: Answer) -> None:
         ((*GROK[1:], "--set", "gbs=1001"), "is not a multiple of MBS 1 x DP 8 = 8: use --set gbs=1000"),
         ((*GROK[1:], "--set", "recompute=some"), "expected none, selective, full"),
         (("llama3.1-8b", "--gpu-type", "h100", "--gpus", "8", "--set", "ep=2"), "EP 2 needs experts"),
-        (("llama3.1-8b", "--gpu-type", "h101", "--gpus", "8"), "no rates of GPU type 'h101' (did you mean 'h100'?)"),
+        (("llama3.1-8b", "--gpu-type", "hh100", "--gpus", "8"), "no rates of GPU type 'hh100' (did you mean 'h100'?)"),
         (("llama3.1-8b", "--gpu-type", "h100", "--gpus", "8", "--dtype", "fp9"), "no prediction for this dtype"),
         (("llama3.1-8b", "--gpu-type", "a100", "--gpus", "8", "--dtype", "fp8"), "no fp8 peak is known"),
         (("deepseek-v3", "--gpu-type", "h100", "--gpus", "8", "--set", "layers=2"), "has more layers of one kind"),
@@ -209,6 +209,14 @@ def test_the_only_scale_of_the_catalog_needs_no_option(answer: Answer) -> None:
 def test_a_wrong_question_is_answered_in_one_line(llmbx: Command, words: tuple[str, ...], says: str) -> None:
     done = llmbx("predict", *words)
     assert done.exit_code == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_what_is_published_is_what_show_says(llmbx: Command) -> None:
+    eight = ("llama3.1", "8b", "--gpu-type", "h100", "--gpus", "8")
+    for dtype, says in (("bf16", "12.27 s per step"), ("fp8", "none: the published figures are those of another job")):
+        assert f"\npublished: {says}" in llmbx("predict", *eight, "--dtype", dtype).stderr
+        assert says.removeprefix("none: ") in llmbx("show", *eight, "--dtype", dtype, "--format", "csv").stdout
+    assert "published:" not in llmbx("predict", *eight, "--set", "tp=2").stderr, "nobody ran this layout"
 
 
 def test_the_table_and_csv_have_the_figures(llmbx: Command) -> None:

@@ -86,10 +86,11 @@ def test_what_fits_a_machine_with_eight_gpus(stand_in_nvidia_smi: Machine) -> No
     rows = {(row["size"], row["dtype"]): row for row in json.loads(_list("llama3.1", "--format", "json").stdout)}
     assert [*rows] == [("8b", "fp8"), ("8b", "bf16"), ("8b-1gpu", "bf16"), ("mini", "bf16")]
     assert [row["kind"] for row in rows.values()] == ["benchmark", "benchmark", "part of a model", "mini"]
-    published = rows["8b", "fp8"]
+    assert rows["8b", "fp8"]["from"] == "predicted", "the published figure is of another recipe, as show says"
+    published = rows["8b", "bf16"]
     assert published["gpus"] == 8 and published["from"] == "published, memory predicted"
-    assert 30 < published["memory_gb"] < 70 and published["memory_gb"] == round(published["memory_gb"])
-    assert 300 < published["time_50_steps_s"] < 700, "about 9 s a step"
+    assert 30 < published["memory_gb"] < 80 and published["memory_gb"] == round(published["memory_gb"])
+    assert published["time_50_steps_s"] == 50 * 12.27
     assert "8 x h100: this machine" in _list().stderr
 
 

@@ -128,7 +128,10 @@ def test_every_combination_occurs_once(gpus: list[int], dtypes: list[str], value
     ("text", "says"),
     [
         ('workload = "w"\nrepeat = 3', "unknown key 'repeat' (did you mean 'repeats'?)"),
-        ('workload = "w"\n[[part]]\ngpu = 3', "at part[0]: unknown key 'gpu' (did you mean 'gpus'?)"),
+        (
+            'workload = "w"\n[[part]]\ngpu = 3',
+            "at part[0]: unknown key 'gpu' (did you mean 'gpu_type', 'gpus' or 'gpus_per_node'?)",
+        ),
         ("gpus = 3", "no workload given"),
         ('workload = "w"\ngpus = "3-4"', "gpus: '3-4' is not a valid scale: doubling 3 does not reach 4"),
         ('workload = "w"\ngpus = "any"', "gpus: 'any' is not a scale"),

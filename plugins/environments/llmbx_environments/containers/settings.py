@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -24,6 +25,10 @@ class ContainerSettings(Settings, frozen=True):
     """The table `[clusters.NAME.containers]`."""
 
     plugin: ClassVar[str] = "containers"
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "apptainer": "singularity",
+        "venv": "virtualenv conda uv",
+    }
 
     image_timeout_s: Annotated[
         Duration,

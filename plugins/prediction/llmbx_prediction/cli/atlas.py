@@ -59,7 +59,7 @@ def command() -> None:
 
 
 @command.command("show")
-@click.argument("names", nargs=-1, metavar="[PLUGIN] [WORKLOAD]", type=WORKLOAD_ARGUMENT)
+@click.argument("names", nargs=-1, metavar="[PLUGIN] [WORKLOAD] [SIZE]", type=WORKLOAD_ARGUMENT)
 @click.option("-s", "--size", help="Model size of a workload of the catalog.")
 @click.option("--gpu-type", help="Only this GPU type.")
 @click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="Number of GPUs: rows near it come first.")

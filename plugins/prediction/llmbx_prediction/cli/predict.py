@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import GpuType, UsageError
+from llmbx.api import GpuType
 from llmbx.api.verbs import (
     WORKLOAD_ARGUMENT,
     Request,
@@ -32,7 +32,7 @@ PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_
 
 
 @click.command("predict")
-@click.argument("names", nargs=-1, required=True, metavar="[PLUGIN] WORKLOAD", type=WORKLOAD_ARGUMENT)
+@click.argument("names", nargs=-1, required=True, metavar="[PLUGIN] WORKLOAD [SIZE]", type=WORKLOAD_ARGUMENT)
 @click.option("-s", "--size", help="Model size of a workload of the catalog.")
 @click.option("--gpu-type", metavar="TYPE",
               help="GPU type: h100, gb200 …  [default: the catalog's, if only one]")  # fmt: skip
@@ -85,8 +85,6 @@ def command(
         recipe=options["recipe"],
         settings=parse_pairs("--set", settings),
     )
-    if len(names) > 2:
-        raise UsageError(f"expected one workload, got {', '.join(names)}")
     changed = GpuType.extend(workspace.config.gpus)
     goal = target(question, rows, workspace)
     predictor = Predictor(rows, {name: changed[name].memory_gb for name in workspace.config.gpus})
@@ -94,6 +92,8 @@ def command(
         _print_plan(_plan(goal, predictor, rows, workspace, top), format_)
     else:
         _print(predictor.predict(goal.case, goal.base), format_)
+        if goal.published and format_ != "json":
+            click.echo(f"published: {goal.published}", err=True)
 
 
 def _of_environment(name: str) -> Any:
