@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, did_you_mean
 from ..model import Peak, Value
+from .seen import Seen
+from .seen import driver_problem as driver_problem
+from .seen import seen as seen
 
-QUERY = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+DTYPES = {"bf16": ((8, 0), (99, 9)), "fp8": ((8, 9), (99, 9)), "mxfp8": ((10, 0), (11, 9)), "nvfp4": ((10, 0), (11, 9))}
+"""First and last compute capability with a dtype (Transformer Engine, support matrix of dtypes and hardware)."""
 
-
-ANSWER_S = 15.0
-"""Seconds in which nvidia-smi must answer; on large nodes without persistence mode it takes several."""
+SAME_MEMORY = 0.98
+"""GPUs of one memory size differ by this share in what their drivers print (80 GB: 81,251 to 81,920 MiB)."""
 
 
 class GpuType(Value, frozen=True):
     """A GPU type with its `name`, `title`, `memory_gb` (10^9 bytes) and `peaks` by dtype.
 
+    `memory_mib` is the memory as the driver prints it, `compute_capability` is NVIDIA's ("9.0"), None for others.
     `gpus_per_node` is None if the size of a node is not fixed; `nvlink_domain_nodes` is the number of nodes that NVLink
     connects, None without NVLink between nodes; `match` holds regular expressions for product names. The
     peak of a dtype that is not in `peaks` is unknown (never taken from another GPU).
@@ -32,6 +36,8 @@ class GpuType(Value, frozen=True):
     name: str
     title: str
     memory_gb: float | None = None
+    memory_mib: int | None = None
+    compute_capability: str | None = None
     gpus_per_node: int | None = None
     nvlink_domain_nodes: int | None = None
     match: tuple[str, ...] = ()
@@ -54,23 +60,28 @@ class GpuType(Value, frozen=True):
 
     @staticmethod
     def identify(product: str, gpus: Mapping[str, GpuType] | None = None) -> str | None:
-        """Return the GPU type of a product name as printed by `nvidia-smi`; None if no type matches."""
+        """Return the GPU type of a product name as the driver prints it; None if no type matches."""
         return identify(product, gpus)
 
     @staticmethod
     def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
-        """Return the type of this machine's GPUs and how many are visible; None without one of a known type."""
+        """Return the type of this machine's GPUs and how many are visible; None without one that runs can use."""
         return detect(gpus)
 
     @staticmethod
-    def products() -> list[str]:
-        """Return the product names of this machine's GPUs; empty if `nvidia-smi` is missing or fails."""
-        return product_names()
+    def here(gpus: Mapping[str, GpuType] | None = None) -> tuple[GpuType, Seen] | None:
+        """Return the type of the GPUs of this machine that runs use, and what was seen; None without an NVIDIA GPU."""
+        return here(gpus)
 
     @staticmethod
-    def driver_problem() -> str | None:
-        """Return why `nvidia-smi` lists no GPUs although it is installed, in one line; None if it does."""
-        return driver_problem()
+    def seen() -> tuple[Seen, ...]:
+        """Return all GPUs of this machine, as its driver's tool prints them."""
+        return seen()
+
+    @staticmethod
+    def why_cpu() -> str | None:
+        """Return why runs use the CPU although there is a GPU or its tool, in one line; None if there is none."""
+        return why_cpu()
 
     @staticmethod
     def peak_of(gpu_type: str, dtype: str, gpus: Mapping[str, GpuType] | None = None) -> Peak | None:
@@ -83,12 +94,50 @@ class GpuType(Value, frozen=True):
         """One line that tells the user how to configure the missing peak of this GPU type and dtype."""
         return f"no {dtype} peak configured for {gpu_type}: set [gpus.{gpu_type}] peaks.{dtype} = TFLOPS in llmbx.toml"
 
+    def computes(self, dtype: str) -> bool:
+        """Whether it has this dtype; True for a GPU whose compute capability is not known."""
+        if self.compute_capability is None or dtype not in DTYPES:
+            return True
+        first, last = DTYPES[dtype]
+        return first <= self.generation <= last
+
+    def can_borrow(self, lender: GpuType, dtype: str) -> bool:
+        """Whether it can run a row of another NVIDIA GPU: it has the dtype, and as much memory or more."""
+        if None in (self.compute_capability, lender.compute_capability, self.memory_gb, lender.memory_gb):
+            return False
+        assert self.memory_gb is not None and lender.memory_gb is not None
+        return self.computes(dtype) and self.memory_gb >= SAME_MEMORY * lender.memory_gb
+
+    @property
+    def block(self) -> str:
+        """The table that describes it in llmbx.toml."""
+        memory = ("memory_mib", self.memory_mib) if self.memory_mib else ("memory_gb", self.memory_gb)
+        facts = {
+            "title": self.title,
+            memory[0]: memory[1],
+            "compute_capability": self.compute_capability,
+            "match": list(self.match),
+        }
+        lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
+        comments = [
+            "# peaks = { bf16 = 100.0 }     # dense TFLOP/s by dtype, of its data sheet; without them there is no MFU",
+            '# source = "NVIDIA ... data sheet"',
+        ]
+        return "\n".join([f"[gpus.{self.name}]     # as the driver prints it", *lines, *comments])
+
+    @property
+    def generation(self) -> tuple[int, ...]:
+        """The compute capability as numbers."""
+        return tuple(int(part) for part in (self.compute_capability or "0.0").split("."))
+
 
 class GpuTable(Value, frozen=True):
     """A GPU type as written in TOML: peaks are plain TFLOP/s, `source` says where they come from."""
 
     title: str | None = None
     memory_gb: float | None = None
+    memory_mib: int | None = None
+    compute_capability: str | None = None
     gpus_per_node: int | None = None
     nvlink_domain_nodes: int | None = None
     match: tuple[str, ...] | None = None
@@ -117,68 +166,103 @@ def extend(tables: Mapping[str, Mapping[str, Any]], where: str = "llmbx.toml") -
 
 
 def gpu(name: str, gpus: Mapping[str, GpuType] | None = None) -> GpuType:
-    """The GPU type with this name, ignoring case. Raises `UsageError` with a suggestion if there is none."""
+    """The GPU type with this name, ignoring case: one of the list, else one of this machine.
+
+    Raises `UsageError` with a suggestion if there is none.
+    """
     types = _builtin() if gpus is None else gpus
-    gpu_type = types.get(name) or types.get(name.lower())
+    gpu_type = find(name, types)
     if gpu_type is None:
         hint = did_you_mean(name.lower(), types)
         raise UsageError(f"no GPU type named '{name}'{hint}; define a new one as [gpus.{name.lower()}] in llmbx.toml")
     return gpu_type
 
 
+def find(name: str, gpus: Mapping[str, GpuType]) -> GpuType | None:
+    """The GPU type with this name, as `gpu` finds it, or None."""
+    listed = gpus.get(name) or gpus.get(name.lower())
+    return listed or next((own for own in map(_own, _usable()) if own.name == name.lower()), None)
+
+
 def identify(product: str, gpus: Mapping[str, GpuType] | None = None) -> str | None:
-    """The GPU type of a product name as printed by `nvidia-smi`, or None if no type matches."""
+    """The GPU type of a product name as the driver prints it, or None if no type matches."""
     types = _builtin() if gpus is None else gpus
     return next((g.name for g in types.values() if any(re.search(p, product) for p in g.match)), None)
 
 
-def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
-    """GPU type of this machine and number of visible GPUs; None if there is no GPU of a known type."""
-    types = [name for name in (identify(product, gpus) for product in product_names()) if name]
-    if not types:
+def here(gpus: Mapping[str, GpuType] | None = None) -> tuple[GpuType, Seen] | None:
+    """The GPUs of this machine that runs use, with their type: of several types the listed one with the most GPUs.
+
+    None without an NVIDIA GPU.
+    """
+    types = _builtin() if gpus is None else gpus
+    groups = [(_listed(group, types), group) for group in _usable()]
+    if not groups:
         return None
-    name, count = Counter(types).most_common(1)[0]
+    listed, group = max(groups, key=lambda pair: (pair[0] is not None, pair[1].count, pair[1].memory_mib or 0))
+    return listed or _own(group), group
+
+
+def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
+    """GPU type of this machine and number of visible GPUs; None if there is no GPU that runs can use.
+
+    A process uses only one slice of a GPU (MIG).
+    """
+    found = here(gpus)
+    if found is None:
+        return None
+    gpu_type, group = found
+    count = 1 if group.kind == "MIG" else group.count
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         count = min(count, len([part for part in visible.split(",") if part.strip() not in ("", "-1")]))
-    return (name, count) if count else None
+    return (gpu_type.name, count) if count else None
 
 
-def product_names() -> list[str]:
-    """Product names of this machine's GPUs as printed by `nvidia-smi`; empty if it is missing or fails."""
-    return list(_answer()[0])
+def unlisted(gpu_type: str, gpus: Mapping[str, GpuType] | None = None) -> Seen | None:
+    """What was seen of this machine's GPUs if `gpu_type` is their type and not in the list; else None."""
+    found = here(gpus)
+    types = _builtin() if gpus is None else gpus
+    return found[1] if found and found[0].name == gpu_type and gpu_type not in types else None
 
 
-def driver_problem() -> str | None:
-    """Why `nvidia-smi` does not list GPUs although it is installed, in one line; None if it does, or is missing."""
-    return _answer()[1]
+def why_cpu() -> str | None:
+    """Why runs use the CPU although there is a GPU or its tool, in one line; None if there is none or it is used."""
+    amd = [group for group in seen() if group.amd]
+    if not amd:
+        return driver_problem()
+    names = dict.fromkeys(identify(group.product) for group in amd)
+    aware = [f"; llmbx predict and llmbx atlas know {name}" for name in names if name]
+    return f"{' and '.join(map(str, amd))}: llmbx cannot run on AMD GPUs{''.join(aware)}"
 
 
-def _answer() -> tuple[tuple[str, ...], str | None]:
-    import shutil
-
-    program = shutil.which(QUERY[0])
-    return _ask(program) if program else ((), None)
+def _usable() -> tuple[Seen, ...]:
+    return tuple(group for group in seen() if not group.amd)
 
 
-@functools.cache
-def _ask(program: str) -> tuple[tuple[str, ...], str | None]:
-    """Product names and problem. Asked once: a driver that hangs would delay every question."""
-    import subprocess
+def _listed(group: Seen, gpus: Mapping[str, GpuType]) -> GpuType | None:
+    """Its type in the list: for a slice or a virtual GPU only one that names it."""
+    types = gpus if group.kind == "whole" else {name: gpus[name] for name in gpus.keys() - _builtin().keys()}
+    name = identify(group.product, types)
+    return gpus[name] if name else None
 
-    try:
-        answer = subprocess.run(
-            (program, *QUERY[1:]), capture_output=True, text=True, errors="replace", timeout=ANSWER_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return (), f"{QUERY[0]} does not answer within {ANSWER_S:g} s"
-    except OSError as error:
-        return (), f"{QUERY[0]} cannot be started: {error.strerror}"
-    lines = [line.strip() for line in answer.stdout.splitlines() if line.strip()]
-    if answer.returncode:
-        message = next(iter([*lines, *answer.stderr.splitlines()]), f"exit code {answer.returncode}")
-        return (), f"{QUERY[0]} failed: {message[:200]}"
-    return tuple(lines), None
+
+def _own(group: Seen) -> GpuType:
+    """A type of its own, from what was seen."""
+    name = re.sub(r"^(nvidia-)?(geforce-)?", "", re.sub(r"[^a-z0-9]+", "-", group.product.lower()).strip("-"))
+    sliced = re.search(r"(\d+)gb", group.product) if group.kind == "MIG" else None
+    return GpuType(
+        name=name,
+        title=group.product.removeprefix("NVIDIA "),
+        memory_gb=float(sliced[1]) if sliced else _gb(group.memory_mib),
+        memory_mib=group.memory_mib,
+        compute_capability=group.compute_capability,
+        match=(f"^{re.escape(group.product)}$",),
+    )
+
+
+def _gb(mib: int | None) -> float | None:
+    return None if mib is None else mib * 2**20 / 1e9
 
 
 @functools.cache
@@ -204,8 +288,12 @@ def _overlay(base: GpuType, table: GpuTable, place: str) -> GpuType:
     for dtype, tflops in table.peaks.items():
         if not (math.isfinite(tflops) and tflops > 0):
             raise UsageError(f"{place}: peaks.{dtype}: expected TFLOP/s > 0 (or no entry), got {tflops:g}")
-    if table.memory_gb is not None and not (math.isfinite(table.memory_gb) and table.memory_gb > 0):
-        raise UsageError(f"{place}: memory_gb: expected GB > 0 (or no entry), got {table.memory_gb:g}")
+    for unit, memory in (("memory_gb", table.memory_gb), ("memory_mib", table.memory_mib)):
+        if memory is not None and not (math.isfinite(memory) and memory > 0):
+            raise UsageError(f"{place}: {unit}: expected a number > 0 (or no entry), got {memory:g}")
+    if table.compute_capability is not None and not re.fullmatch(r"\d+\.\d", table.compute_capability):
+        raise UsageError(f'{place}: compute_capability: expected e.g. "9.0", got "{table.compute_capability}"')
+    memory_gb = _gb(table.memory_mib) if table.memory_gb is None else table.memory_gb
     peaks = {
         dtype: Peak(tflops=tflops, name=f"{title} dense {dtype.upper()}", source=table.source or place)
         for dtype, tflops in table.peaks.items()
@@ -213,7 +301,9 @@ def _overlay(base: GpuType, table: GpuTable, place: str) -> GpuType:
     return GpuType(
         name=base.name,
         title=title,
-        memory_gb=base.memory_gb if table.memory_gb is None else table.memory_gb,
+        memory_gb=base.memory_gb if memory_gb is None else memory_gb,
+        memory_mib=base.memory_mib if memory_gb is None else table.memory_mib,
+        compute_capability=table.compute_capability or base.compute_capability,
         gpus_per_node=base.gpus_per_node if table.gpus_per_node is None else table.gpus_per_node,
         nvlink_domain_nodes=table.nvlink_domain_nodes or base.nvlink_domain_nodes,
         match=base.match if table.match is None else table.match,

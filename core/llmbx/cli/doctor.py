@@ -42,7 +42,7 @@ Line = tuple[str, str, str, str | None, str | None]
 
 def _lines(workspace: Workspace) -> Iterator[Line]:
     yield _install(workspace)
-    yield _gpus()
+    yield _gpus(workspace)
     workspace.plugins.ask_all()
     for info in workspace.plugins.infos:
         state = BROKEN if info.error else OK
@@ -68,17 +68,24 @@ def _install(workspace: Workspace) -> Line:
     return "install", workspace.install.root, OK, f"{format_bytes(free)} free ({workspace.install.origin})", None
 
 
-def _gpus() -> Line:
+def _slice(kind: str) -> str:
+    return {"MIG": "; a run uses one slice", "vGPU": "; a virtual GPU"}.get(kind, "")
+
+
+def _gpus(workspace: Workspace) -> Line:
     from ..catalog import hardware
 
-    found = hardware.detect()
+    found = hardware.here(hardware.extend(workspace.config.gpus))
     if found:
-        return "GPU", found[0], OK, f"{found[1]} on this machine", None
-    names = hardware.product_names()
-    if names:
-        return "GPU", names[0], BROKEN, "unknown GPU type", "set it with --gpu-type or in llmbx.toml"
+        gpu_type, group = found
+        detail = f"{group}{_slice(group.kind)}"
+        if not gpu_type.peaks:
+            detail += f"; no peak is known, so no MFU: set [gpus.{gpu_type.name}] peaks in llmbx.toml"
+        return "GPU", gpu_type.name, OK, detail, None
     if problem := hardware.driver_problem():
         return "GPU", "-", BROKEN, problem, "repair the driver"
+    if why := hardware.why_cpu():
+        return "GPU", "-", ABSENT, why, None
     return "GPU", "-", ABSENT, "no GPU on this machine: by default runs are minis on the CPU", None
 
 

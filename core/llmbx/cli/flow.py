@@ -173,11 +173,13 @@ def _opening(spec: RunSpec, workspace: Workspace, how: str, prediction: Expected
     from ..run.expectation import announced
 
     where = "CPU" if spec.gpu_type == "cpu" else f"{spec.gpus} x {spec.gpu_type}"
+    if group := hardware.unlisted(spec.gpu_type, hardware.extend(workspace.config.gpus)):
+        where += f" (this machine has {group})"
     lines = [f"{spec.workload} {spec.size} {spec.dtype} on {where}, {spec.steps} steps, recipe {spec.recipe}, "
              f"runtime {spec.runtime}, launcher {spec.launcher}"]  # fmt: skip
     if chosen := _size_chosen(spec):
         lines.append(chosen)
-    if spec.gpu_type == "cpu" and (problem := hardware.driver_problem()):
+    if spec.gpu_type == "cpu" and (problem := hardware.why_cpu()):
         lines.append(f"note: {problem}: this machine's GPUs cannot be used")
     if how != workspace.plugins.launcher(spec.launcher).summary:
         lines.append(how)

@@ -53,8 +53,8 @@ class Workspace:
         if not all(finding.warning for finding in (*spec.findings, *findings)):
             return Expected(unknown_because="the configuration is not valid"), []
         found = expected(spec, self.plugins, self.install)
-        gpu = hardware.extend(self.config.gpus).get(spec.gpu_type)
-        needs = memory_findings(spec, found, gpu.memory_gb if gpu is not None else None)
+        gpu = hardware.find(spec.gpu_type, hardware.extend(self.config.gpus))
+        needs = memory_findings(spec, found, gpu.memory_gb if gpu else None)
         published = spec.exact_row(self.plugins.workload(spec.workload, spec.plugin)) is not None
         return found, [one for one in needs if not (one.warning and published)]
 

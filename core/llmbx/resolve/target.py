@@ -54,9 +54,7 @@ def _gpu_type(
     if size is None and targets_cluster(layers):
         size = _usual_size(workload)
     if size in (None, workloads.MINI):
-        unknown = hardware.product_names()
-        why = f"no GPU type is known for this machine's {unknown[0]}" if unknown else hardware.driver_problem()
-        return str(layers.note("gpu_type", "cpu", why or "no GPU on this machine")), None
+        return str(layers.note("gpu_type", "cpu", hardware.why_cpu() or "no GPU on this machine")), None
     return _implied(layers, workload, size), None
 
 

@@ -10,9 +10,6 @@ from ..plugins.manager import Plugins
 
 CPU = "cpu"
 
-GIB_GB = 2**30 / 1e9
-"""A GPU that is sold as 80 GB has 80 GiB, 86 GB."""
-
 
 def expected(spec: RunSpec, plugins: Plugins, install: Install) -> Expected:
     """The prediction for this run: none for a mini or on a CPU. A plugin that fails is the reason of an unknown."""
@@ -27,19 +24,13 @@ def expected(spec: RunSpec, plugins: Plugins, install: Install) -> Expected:
 def memory_findings(spec: RunSpec, expected: Expected, gpu_gb: float | None) -> list[Finding]:
     """An error if even the lower end of the predicted memory is more than the GPU has, a warning if the value is.
 
-    `gpu_gb` is the memory of the GPU type as it is sold, None if it is unknown.
+    `gpu_gb` is the memory of the GPU type, None if it is unknown.
     """
     need = expected.memory_gb
-    if (
-        spec.gpu_type == CPU
-        or gpu_gb is None
-        or need.value is None
-        or need.low is None
-        or need.value <= gpu_gb * GIB_GB
-    ):
+    if spec.gpu_type == CPU or gpu_gb is None or need.value is None or need.low is None or need.value <= gpu_gb:
         return []
-    impossible = need.low > gpu_gb * GIB_GB
-    what = f"the run needs about {interval(need, 0)} GB (predicted), and {spec.gpu_type} has {gpu_gb * GIB_GB:.0f} GB"
+    impossible = need.low > gpu_gb
+    what = f"the run needs about {interval(need, 0)} GB (predicted), and {spec.gpu_type} has {gpu_gb:.0f} GB"
     fix = f"shard more (`llmbx predict {spec.workload} … --best` searches), or use a larger GPU type"
     return [Finding(rule="memory", problem=what, fix=fix, warning=not impossible)]
 

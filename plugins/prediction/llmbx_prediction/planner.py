@@ -13,7 +13,7 @@ from llmbx.api import UsageError, Value
 from .atlas.row import Row
 from .case import Case, Recompute
 from .cost import memory
-from .prediction import GIB_GB, Prediction, Predictor
+from .prediction import Prediction, Predictor
 from .regression.features import features
 from .regression.posterior import Posterior
 from .target import Target
@@ -123,8 +123,7 @@ def plan(target: Target, predictor: Predictor, rows: Sequence[Row], workspace: W
         candidates.append(published[1])  # it ran, with a split of layers or a recomputation that is not searched
     if not candidates:
         raise UsageError(f"--best: no valid configuration of {base.model.name} on {base.gpus} GPUs with GBS {base.gbs}")
-    sold = predictor.limit_gb(base.gpu_type)
-    limit = sold * GIB_GB if sold else None
+    limit = predictor.limit_gb(base.gpu_type)
     fitting = [case for case in candidates if _needs(case) <= HEADROOM * (limit or float("inf"))]
     posterior = predictor.posterior_of(published[1] if published else base)
     times = _times(predictor, posterior, fitting)

@@ -107,8 +107,6 @@ class Prediction(Value, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-GIB_GB = 2**30 / 1e9
-"""A GPU that is sold as 80 GB has 80 GiB, 86 GB."""
 OWN_LAYOUT_NOTE = "no recipe has this layout for this GPU type: the interval is that of untuned layouts"
 UNKNOWN = Estimate(value=None, low=None, high=None)
 
@@ -132,7 +130,7 @@ class Predictor:
         return _learned(cases, seconds, self._only_shipped)
 
     def limit_gb(self, gpu_type: str) -> float | None:
-        """Memory of a GPU type in GB as it is sold: the user's own, else that of the rates."""
+        """Memory of a GPU type in GB: the user's own, else that of the rates."""
         return self._memory_gb.get(gpu_type) or memory.limit_gb(gpu_type)
 
     def nearest(self, case: Case) -> tuple[Row, dict[str, float]] | None:
@@ -299,6 +297,6 @@ def _nearest(near: tuple[Row, dict[str, float]] | None) -> Nearest | None:
 
 def _notes(case: Case, needed: memory.Memory | None, limit: float | None) -> tuple[str, ...]:
     notes = [] if case.chosen else [OWN_LAYOUT_NOTE]
-    if needed is not None and limit is not None and needed.total_gb > limit * GIB_GB:
-        notes.append(f"{needed.total_gb:.0f} GB are more than the {limit * GIB_GB:.0f} GB of {case.gpu_type}")
+    if needed is not None and limit is not None and needed.total_gb > limit:
+        notes.append(f"{needed.total_gb:.0f} GB are more than the {limit:.0f} GB of {case.gpu_type}")
     return tuple(notes)

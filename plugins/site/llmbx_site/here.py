@@ -137,18 +137,17 @@ def this_machine(gpus: Mapping[str, GpuType]) -> Machine:
     if detected is None:
         return Machine(gpu_type=CPU, gpus=1, where=no_gpu())
     gpu_type, count = detected
-    several = len(set(GpuType.products())) > 1
+    several = len(GpuType.seen()) > 1
     where = "the GPUs of one type; this machine has several" if several else "this machine"
+    here = GpuType.here(gpus)
+    if here is not None and gpu_type not in gpus:
+        where += f" ({here[1]})"
     return Machine(gpu_type=gpu_type, gpus=count, where=where)
 
 
 def no_gpu() -> str:
     """Why this machine's runs are minis on the CPU."""
-    products = GpuType.products()
-    if not products:
-        return GpuType.driver_problem() or "this machine has no GPU"
-    fix = "set it with --gpu-type or in llmbx.toml"
-    return f"this machine's GPU ({products[0]}) has no known type: {fix}"
+    return GpuType.why_cpu() or "this machine has no GPU"
 
 
 def rows(

@@ -5,21 +5,13 @@ from __future__ import annotations
 import os
 import re
 import socket
-import subprocess
 import threading
-from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 
 from llmbx.api import GpuType, InfraError, Launcher, Proposal, Runtime, free_bytes
 from llmbx.api.verbs import Workspace
 
 from .proposal import Gpus, Site, Tool
-
-QUERY = (
-    "nvidia-smi",
-    "--query-gpu=name,memory.total,driver_version",
-    "--format=csv,noheader,nounits",
-)
 
 REACH_S = 3.0
 """Seconds in which a registry must answer."""
@@ -61,50 +53,27 @@ def summary(site: Site) -> str:
 
 def _machine(gpus: Gpus | None) -> str:
     if gpus is None:
-        return GpuType.driver_problem() or "no GPU on this machine"
-    if " and " in gpus.product:
-        return f"{gpus.product}: GPUs of several types; runs use those of one type"
-    parts = [f"{gpus.count} x {gpus.product}"]
-    if gpus.memory_gb:
-        parts.append(f"{gpus.memory_gb:.0f} GB each")
-    if gpus.driver:
-        parts.append(f"driver {gpus.driver}")
-    if not gpus.type:
-        parts.append("no known GPU type: describe it as [gpus.NAME] in llmbx.toml")
-    return ", ".join(parts)
+        return GpuType.why_cpu() or "no GPU on this machine"
+    if gpus.several:
+        return f"{gpus.seen}: GPUs of several types; runs use those of type {gpus.type}"
+    own = f"; not in the list: the file describes it as [gpus.{gpus.type}]" if gpus.block else ""
+    return f"{gpus.seen}: GPU type {gpus.type}{own}"
 
 
 def _gpus(types: Mapping[str, GpuType]) -> Gpus | None:
-    """The GPUs that nvidia-smi lists; None without one."""
-    products = GpuType.products()
-    if not products:
+    """The GPUs of this machine; None without one that runs can use."""
+    here = GpuType.here(types)
+    if here is None:
         return None
-    memory, driver = _memory_and_driver()
-    if len(set(products)) == 1:
-        product, gpu_type = products[0], GpuType.identify(products[0], types)
-    else:
-        counts = Counter(products)
-        product = " and ".join(f"{count} x {name}" for name, count in counts.items())
-        gpu_type = None
+    gpu_type, used = here
+    groups = [group for group in GpuType.seen() if not group.amd]
     return Gpus(
-        product=product,
-        count=len(products),
-        type=gpu_type,
-        memory_gb=float(memory) * 2**20 / 1e9 if memory.isdigit() else None,
-        driver=driver or None,
+        seen=" and ".join(map(str, groups)),
+        count=used.count,
+        type=gpu_type.name,
+        block="" if gpu_type.name in types else gpu_type.block,
+        several=len(groups) > 1,
     )
-
-
-def _memory_and_driver() -> tuple[str, str]:
-    """The memory of the first GPU in MiB and the version of the driver; empty if unknown."""
-    try:
-        answer = subprocess.run(
-            QUERY, capture_output=True, text=True, errors="replace", timeout=30, check=True
-        )
-        _, memory, driver = answer.stdout.splitlines()[0].split(",")
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return "", ""
-    return memory.strip(), driver.strip()
 
 
 def _gpu_type(proposal: Proposal, gpus: Gpus | None, types: Mapping[str, GpuType]) -> str | None:

@@ -11,13 +11,16 @@ GUIDE = "docs/guide.md, Cluster profiles"
 
 
 class Gpus(Value, frozen=True):
-    """The GPUs of this machine. `type` is None if llmbx does not know the product."""
+    """The GPUs of this machine: all that were `seen`, and the number and type of those that runs use.
 
-    product: str
+    `block` describes the type in llmbx.toml, if it is in no list.
+    """
+
+    seen: str
     count: int
-    type: str | None = None
-    memory_gb: float | None = None
-    driver: str | None = None
+    type: str
+    block: str = ""
+    several: bool = False
 
 
 class Tool(Value, frozen=True):
@@ -66,6 +69,8 @@ def render(site: Site, name: str, version: str) -> str:
         lines += [f"# {line}".rstrip() for line in _local(site, name)]
     else:
         lines += [f"default_cluster = {_text(name)}", "", *_cluster(site, name)]
+    if site.gpus and site.gpus.block:
+        lines += ["", site.gpus.block]
     return "\n".join(lines) + "\n"
 
 
@@ -120,7 +125,7 @@ def _runtime(site: Site) -> Iterator[str]:
 def _of_gpus(site: Site) -> str | None:
     if site.proposal.gpu_name:
         return f"the scheduler calls them {site.proposal.gpu_name}"
-    return f"{site.gpus.product}, on this machine" if site.gpus else None
+    return f"{site.gpus.seen}, on this machine" if site.gpus else None
 
 
 def _free(site: Site) -> str:

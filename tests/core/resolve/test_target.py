@@ -120,11 +120,11 @@ def test_a_profile_means_that_the_machine_is_not_meant(machine: Machine) -> None
     assert refusal(cluster={}) == "curve 70b bf16 on h100: add --gpus N (64, 128, 256, 512)"
 
 
-def test_gpus_of_an_unknown_type_are_named(machine: Machine) -> None:
+def test_gpus_that_are_not_in_the_list_are_used(machine: Machine) -> None:
     machine(gpus("Voodoo 5 6000", 2))
     spec = resolved()
-    assert (spec.gpu_type, spec.size) == ("cpu", "mini")
-    assert spec.origins["gpu_type"] == "no GPU type is known for this machine's Voodoo 5 6000"
+    assert (spec.gpu_type, spec.size, spec.dtype, spec.peak) == ("voodoo-5-6000", "mini", "bf16", None)
+    assert spec.origins["gpu_type"] == "this machine's GPUs"
 
 
 def test_a_driver_that_fails_is_the_reason_for_the_cpu(machine: Machine) -> None:

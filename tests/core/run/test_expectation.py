@@ -27,18 +27,18 @@ def memory(value: float, low: float, high: float) -> Expected:
 @pytest.mark.parametrize(
     ("need", "gpu_gb", "effect"),
     [
-        (memory(60, 51, 69), 80, None),
-        (memory(85, 72, 98), 80, None),
-        (memory(95, 81, 109), 80, "warning"),
-        (memory(150, 127, 172), 80, "error"),
+        (memory(60, 51, 69), 85.5, None),
+        (memory(85, 72, 98), 85.5, None),
+        (memory(95, 81, 109), 85.5, "warning"),
+        (memory(150, 127, 172), 85.5, "error"),
         (memory(150, 127, 172), None, None),
-        (Expected(), 80, None),
+        (Expected(), 85.5, None),
     ],
 )
 def test_a_run_that_cannot_fit_is_an_error(
     make_spec: MakeSpec, need: Expected, gpu_gb: float | None, effect: str | None
 ) -> None:
-    """80 GB are 80 GiB, 85.9 GB: only what needs more even at the lower end cannot run."""
+    """Only what needs more even at the lower end cannot run."""
     found = memory_findings(make_spec(gpu_type="h100"), need, gpu_gb)
     assert [("warning" if one.warning else "error") for one in found] == ([effect] if effect else [])
     if found:

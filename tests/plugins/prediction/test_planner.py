@@ -32,7 +32,7 @@ def test_the_best_are_ranked_by_time_within_the_memory(llama: dict[str, Any]) ->
     assert len(times) == 40 and times == sorted(times)
     assert [choice["rank"] for choice in plan["choices"]] == list(range(1, 41))
     # A GPU that is sold as 80 GB has 80 GiB, as in `show` and `run`; 5 % of it are left.
-    assert plan["memory_limit_gb"] == pytest.approx(80 * 2**30 / 1e9)
+    assert plan["memory_limit_gb"] == pytest.approx(81559 * 2**20 / 1e9)
     assert all(choice["memory_gb"] <= 0.95 * plan["memory_limit_gb"] for choice in plan["choices"])
     assert 0 < plan["fitting"] < plan["valid"]
     # The published choice has a rank. DGX Cloud recipes: TP 4, PP 4 or 8, VP 5 for 512 H100.

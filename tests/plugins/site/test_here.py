@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tomli
 from click.testing import CliRunner, Result
 
 from llmbx.cli import doctor, run
@@ -16,7 +17,8 @@ from llmbx_site import init
 
 from ...run_factory import RunFactory
 
-H100, H200, UNKNOWN = "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA GeForce RTX 4090"
+H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
+UNKNOWN = "NVIDIA RTX A6000, 49140, 550.54.15, [N/A], 8.6"
 
 Machine = Callable[[str, int], None]
 
@@ -59,7 +61,7 @@ def _list(*arguments: str) -> Result:
         (H100, 8, ("grok1",), ("mini", "bf16", 1),
          "no recipe is for 8 h100 GPUs; 314b is the smallest, with 512 GPUs"),
         (H200, 1, ("grok1",), ("314b-1gpu", "bf16", 1), "the largest part of a model with a recipe for 1 h200 GPU"),
-        (UNKNOWN, 2, ("llama3.1",), ("mini", "fp32", 1), "default without a GPU"),
+        (UNKNOWN, 2, ("llama3.1",), ("mini", "bf16", 1), "no recipe of llama3.1 is for rtx-a6000"),
         (H100, 8, ("llama3.1", "--size", "mini"), ("mini", "bf16", 1), "--size"),
         (H100, 8, ("llama3.1", "--gpus", "64", "--size", "70b"), ("70b", "fp8", 64), "--size"),
         (H100, 8, ("llama3.1", "--gpus", "1024"), ("405b", "fp8", 1024), "default of llama3.1"),
@@ -75,10 +77,18 @@ def test_a_run_without_a_size_is_the_largest_that_the_machines_gpus_run(
     assert found["origins"]["size"] == why  # type: ignore[index]
 
 
-def test_a_gpu_of_no_known_type_is_not_called_absent(stand_in_nvidia_smi: Machine) -> None:
+def test_a_gpu_that_is_not_in_the_list_is_used_and_named(stand_in_nvidia_smi: Machine) -> None:
     stand_in_nvidia_smi(UNKNOWN, 1)
-    assert _spec("llama3.1")["origins"]["gpu_type"] == f"no GPU type is known for this machine's {UNKNOWN}"  # type: ignore[index]
-    assert UNKNOWN in _list().stderr
+    spec = _spec("llama3.1")
+    assert (spec["gpu_type"], spec["peak"]) == ("rtx-a6000", None)
+    named = "1 x NVIDIA RTX A6000, 49140 MiB each, compute capability 8.6"
+    assert f"llmbx: 1 x rtx-a6000: this machine ({named}" in _list().stderr
+    (gpu,) = [row for row in json.loads(CliRunner().invoke(doctor.command, ["--format", "json"]).stdout)
+              if row["what"] == "GPU"]  # fmt: skip
+    assert (gpu["name"], gpu["state"]) == ("rtx-a6000", "ok") and named in gpu["detail"]
+    done = CliRunner().invoke(init.command, ["--output", "-"], catch_exceptions=False)
+    assert "the file describes it as [gpus.rtx-a6000]" in done.stderr
+    assert tomli.loads(done.stdout)["gpus"]["rtx-a6000"]["memory_mib"] == 49140
 
 
 def test_what_fits_a_machine_with_eight_gpus(stand_in_nvidia_smi: Machine) -> None:
@@ -145,7 +155,7 @@ def test_a_driver_that_fails_is_not_an_absent_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, said: str
 ) -> None:
     monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
-    monkeypatch.setattr("llmbx.catalog.hardware.ANSWER_S", 0.2)
+    monkeypatch.setattr("llmbx.catalog.seen.ANSWER_S", 0.2)
     program = tmp_path / "bin" / "nvidia-smi"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\n# A stand-in.\n{lines}\n")
@@ -164,4 +174,4 @@ def test_gpus_of_several_types_are_named(stand_in_nvidia_smi: Machine, tmp_path:
         program.write(f"echo '{H200}'\n")
     assert "1 x h100: the GPUs of one type; this machine has several" in _list().stderr
     found = CliRunner().invoke(init.command, ["--output", "-"], catch_exceptions=False).stderr
-    assert f"1 x {H100} and 1 x {H200}: GPUs of several types" in found
+    assert f"1 x {H100} and 1 x {H200}: GPUs of several types; runs use those of type h100" in found

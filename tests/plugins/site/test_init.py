@@ -34,7 +34,7 @@ def test_the_file_of_a_machine_is_written_once(tmp_path: Path) -> None:
     done = CliRunner().invoke(init.command, ["here"], catch_exceptions=False)
     path = tmp_path / "new" / "llmbx.toml"
     assert tomli.loads(path.read_text())["install"] == str(tmp_path / "install")
-    assert "1 x NVIDIA H200, 151 GB each, driver 570.1" in done.stderr and f"wrote {path}" in done.stderr
+    assert "1 x NVIDIA H200, 143771 MiB each, driver 570.1" in done.stderr and f"wrote {path}" in done.stderr
     path.write_text("mine = 1")
     with pytest.raises(UsageError, match="exists: add --force"):
         CliRunner().invoke(init.command, [], catch_exceptions=False, standalone_mode=False)

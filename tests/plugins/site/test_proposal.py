@@ -35,7 +35,7 @@ CLUSTER = Site(
 )
 
 LAPTOP = Site(
-    host="laptop", install='/home/a "b"\\c', gpus=Gpus(product="NVIDIA H200", count=1, type="h200"), gpu_type="h200"
+    host="laptop", install='/home/a "b"\\c', gpus=Gpus(seen="1 x NVIDIA H200", count=1, type="h200"), gpu_type="h200"
 )
 
 

@@ -1,0 +1,144 @@
+"""The GPUs of this machine as the driver's tool prints them: nvidia-smi, amd-smi or rocm-smi."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+from collections import Counter
+from typing import Literal
+
+from ..model import Value
+
+ANSWER_S = 15.0
+"""Seconds in which a tool must answer; on large nodes without persistence mode it takes several."""
+
+FIELDS = "name,memory.total,driver_version,mig.mode.current"
+NVIDIA = (
+    ("nvidia-smi", f"--query-gpu={FIELDS},compute_cap", "--format=csv,noheader,nounits"),
+    ("nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits"),
+)
+"""Queries, the second for drivers before 510, which do not know `compute_cap` (huggingface/candle issue 733)."""
+
+NO_FIELD = "is not a valid field to query"
+
+SLICES = ("nvidia-smi", "-L")
+SLICE = re.compile(r"^\s+MIG (\S+)\s+Device", re.MULTILINE)
+PRODUCT = re.compile(r"^GPU \d+: (.+?)(?: \(UUID: .*)?$", re.MULTILINE)
+"""Lines of `nvidia-smi -L`, as in NVIDIA's MIG user guide."""
+
+VGPU = re.compile(r"-\d+[ABCQ](ME)?$")
+"""Ends of names of virtual GPUs (`GRID A100D-40C`), as in NVIDIA's vGPU user guide."""
+
+AMD = (
+    (("amd-smi", "static", "--asic"), re.compile(r"^\s*MARKET_NAME: *(.+?)\s*$", re.MULTILINE)),
+    (("rocm-smi", "--showproductname", "--csv"), re.compile(r"^card\d+,([^,]+),", re.MULTILINE)),
+)
+"""Queries and the products in their answers (ROCm/rocm-systems issue 2987; easybuild-framework pull request 3978)."""
+
+
+class Seen(Value, frozen=True):
+    """Equal GPUs of this machine: product name, number, and what the tool prints about each; None is not printed.
+
+    `kind` tells a whole GPU from a slice of one (MIG) and from a virtual one.
+    """
+
+    product: str
+    count: int
+    memory_mib: int | None = None
+    compute_capability: str | None = None
+    driver: str | None = None
+    kind: Literal["whole", "MIG", "vGPU"] = "whole"
+    amd: bool = False
+
+    def __str__(self) -> str:
+        """In a few words: `8 x NVIDIA H20, 97871 MiB each, compute capability 9.0`."""
+        parts = [f"{self.count} x {self.product}"]
+        parts += [f"{self.memory_mib} MiB each"] if self.memory_mib else []
+        parts += [f"compute capability {self.compute_capability}"] if self.compute_capability else []
+        parts += [f"driver {self.driver}"] if self.driver else []
+        return ", ".join(parts)
+
+
+def seen() -> tuple[Seen, ...]:
+    """The GPUs of this machine; those of NVIDIA, if there are any, else those of AMD."""
+    programs = tuple(filter(None, map(shutil.which, ("nvidia-smi", "amd-smi", "rocm-smi"))))
+    return _seen(programs)[0]
+
+
+def driver_problem() -> str | None:
+    """Why a tool that is installed does not list GPUs, in one line; None if it does, or is missing."""
+    programs = tuple(filter(None, map(shutil.which, ("nvidia-smi", "amd-smi", "rocm-smi"))))
+    return _seen(programs)[1]
+
+
+@functools.cache
+def _seen(programs: tuple[str, ...]) -> tuple[tuple[Seen, ...], str | None]:
+    """GPUs and problem. Asked once: a driver that hangs would delay every question."""
+    names = {program.rpartition("/")[2] for program in programs}
+    problem = None
+    if "nvidia-smi" in names:
+        lines, problem = _ask(NVIDIA[0])
+        if problem and NO_FIELD in problem:
+            lines, problem = _ask(NVIDIA[1])
+        if found := _nvidia(lines):
+            return found, None
+    for query, pattern in AMD:
+        if query[0] in names:
+            text, failure = _ask(query)
+            problem = problem or failure
+            products = Counter(pattern.findall(text))
+            if products:
+                return tuple(Seen(product=name, count=n, amd=True) for name, n in products.items()), None
+    return (), problem
+
+
+def _nvidia(answer: str) -> tuple[Seen, ...]:
+    rows = [tuple(part.strip() for part in line.split(",")) for line in answer.splitlines() if line.strip()]
+    groups = Counter((*row, *[""] * 5)[:5] for row in rows)
+    if any(mig == "Enabled" for *_, mig, _ in groups) and (slices := _slices(groups)):
+        return slices
+    return tuple(
+        Seen(
+            product=product, count=count, memory_mib=int(memory) if memory.isdigit() else None,
+            compute_capability=capability if re.fullmatch(r"\d+\.\d", capability) else None,
+            driver=driver or None, kind="vGPU" if VGPU.search(product) else "whole",
+        )
+        for (product, memory, driver, _, capability), count in groups.items()
+    )  # fmt: skip
+
+
+def _slices(groups: Counter[tuple[str, ...]]) -> tuple[Seen, ...]:
+    """The MIG slices of the GPUs, and the GPUs that are not sliced."""
+    listing, _ = _ask(SLICES)
+    facts = {row[0]: row for row in groups}
+    counts: Counter[tuple[str, str]] = Counter()
+    parts = PRODUCT.split(listing)
+    for product, below in zip(parts[1::2], parts[2::2], strict=True):
+        counts.update((product, name) for name in SLICE.findall(below) or ("",))
+    return tuple(
+        Seen(
+            product=f"{product} MIG {name}" if name else product, count=count,
+            kind="MIG" if name else "whole", driver=facts[product][2] or None,
+            memory_mib=None if name or not facts[product][1].isdigit() else int(facts[product][1]),
+            compute_capability=facts[product][4] or None,
+        )
+        for (product, name), count in counts.items() if product in facts
+    )  # fmt: skip
+
+
+def _ask(query: tuple[str, ...]) -> tuple[str, str | None]:
+    """What the tool prints, or why it does not."""
+    try:
+        answer = subprocess.run(
+            query, capture_output=True, text=True, errors="replace", timeout=ANSWER_S, check=False
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "", f"{query[0]} does not answer within {ANSWER_S:g} s"
+    except OSError as error:
+        return "", f"{query[0]} cannot be started: {error.strerror}"
+    if answer.returncode:
+        lines = [line.strip() for line in (answer.stdout + "\n" + answer.stderr).splitlines() if line.strip()]
+        return "", f"{query[0]} failed: {next(iter(lines), f'exit code {answer.returncode}')[:200]}"
+    return answer.stdout, None
