@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError, did_you_mean
@@ -53,10 +53,14 @@ def dtype_name(name: str) -> str:
 
 
 class Choice(Value, frozen=True):
-    """The row closest to the request; `findings` say what the catalog does not have."""
+    """The row closest to the request; `findings` say what the catalog does not have.
+
+    `scaled_from` is the number of GPUs of a row that was scaled to the requested one.
+    """
 
     recipe: Recipe
     row: Row
+    scaled_from: int | None = None
     findings: tuple[Finding, ...] = ()
 
 
@@ -163,11 +167,13 @@ def known_scales(
 
 
 def default_dtype(
-    workload: Workload, size: str, gpu_type: str, gpus: int | None = None, recipe: str | None = None
-) -> str | None:
+    workload: Workload, size: str, gpu_type: str, gpus: int | None = None, recipe: str | None = None,
+    computes: Callable[[str], bool] = bool,
+) -> str | None:  # fmt: skip
     """The dtype of a run that sets none, or None if there is no default.
 
-    The newest recipe with this size, GPU type and scale decides: FP32 for a mini on a CPU, so that it does the same
+    The newest recipe with this size, GPU type and scale (else any scale) decides, among the dtypes that the GPU
+    `computes`: FP32 for a mini on a CPU, so that it does the same
     work in about the same time on every CPU; else the workload's default if the recipe has it, else the recipe's only
     dtype, or the first one for a mini.
     """
@@ -175,14 +181,15 @@ def default_dtype(
         if recipe not in (None, candidate.name):
             continue
         rows = [row for row in candidate.rows if row.size == size and _has_gpu(row, gpu_type)]
-        dtypes = _unique(d for row in rows if gpus is None or admits(row.gpus, gpus) for d in row.dtypes)
+        of_scale = [row for row in rows if gpus is None or admits(row.gpus, gpus)]
+        dtypes = _unique(d for row in of_scale for d in row.dtypes if computes(d))
         if (size, gpu_type) == (MINI, CPU) and CPU_DTYPE in dtypes:
             return CPU_DTYPE
         if workload.default_dtype in dtypes:
             return workload.default_dtype
         if dtypes:
             return dtypes[0] if len(dtypes) == 1 or size == MINI else None
-    return None
+    return default_dtype(workload, size, gpu_type, None, recipe, computes) if gpus is not None else None
 
 
 def cases(workload: Workload, gpu_type: str, gpus: int | None = None) -> Iterator[tuple[str, str, int]]:
@@ -211,14 +218,14 @@ def find(
     Raises `UsageError` that says which part is unknown, what exists, and what was probably meant.
     """
     choice = choose(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe)
-    if choice.findings:
-        raise UsageError("; ".join(f"{finding.problem}: {finding.fix}" for finding in choice.findings))
+    if problems := [finding for finding in choice.findings if not finding.warning]:
+        raise UsageError("; ".join(f"{finding.problem}: {finding.fix}" for finding in problems))
     return choice.recipe, choice.row
 
 
 def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None) -> Choice:
-    """Like `find`, but a GPU type, dtype or scale that is not in the catalog becomes a finding, returned with the
-    nearest row.
+    """Like `find`, but a GPU type or dtype that is not in the catalog becomes a finding, returned with the nearest row,
+    and a row is scaled to a number of GPUs that is not in the catalog.
 
     Raises `UsageError` for an unknown size or recipe.
     """
@@ -226,13 +233,26 @@ def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: in
     if gpus < 1:
         raise UsageError(f"--gpus {gpus}: expected a number >= 1")
     what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
-    rows, findings = _narrow(workload, list(rows_of(workload, size, recipe)), what, dtype, gpu_type, gpus)
-    if findings and recipe:
+    rows, findings = _narrow(workload, list(rows_of(workload, size, recipe)), what, dtype, gpu_type)
+    choice = _of_scale(rows, gpus, f"{what} {dtype} on {gpu_type}")
+    findings += choice.findings
+    if recipe and not all(finding.warning for finding in findings):
         newest = choose(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus)
         if not newest.findings:
             fix = f"{findings[0].fix}, or use --recipe {newest.recipe.name}"
             findings[0] = findings[0].replace(fix=fix)
-    return Choice(recipe=rows[0][0], row=rows[0][1], findings=tuple(findings))
+    return choice.replace(findings=tuple(findings))
+
+
+def _of_scale(rows: list[tuple[Recipe, Row]], gpus: int, what: str) -> Choice:
+    """The first row with this number of GPUs, else the nearest one, scaled."""
+    from .derived import scaled
+
+    for recipe, row in rows:
+        if admits(row.gpus, gpus):
+            return Choice(recipe=recipe, row=row)
+    made = scaled(rows, gpus, what)
+    return Choice(recipe=made.recipe, row=made.row, scaled_from=made.gpus, findings=(made.finding,))
 
 
 def environment(recipe: Recipe, row: Row, size: str, dtype: str, gpu_type: str, pp: int) -> dict[str, str]:
@@ -272,10 +292,10 @@ def require_size(workload: Workload, size: str, recipe: str | None) -> None:
 
 
 def _narrow(
-    workload: Workload, rows: list[tuple[Recipe, Row]], what: str, dtype: str, gpu_type: str, gpus: int
+    workload: Workload, rows: list[tuple[Recipe, Row]], what: str, dtype: str, gpu_type: str
 ) -> tuple[list[tuple[Recipe, Row]], list[Finding]]:
-    """The rows that match the GPU type, then the dtype, then the scale; a criterion that no row matches is skipped and
-    becomes a finding.
+    """The rows that match the GPU type, then the dtype; a criterion that no row matches is skipped and becomes a
+    finding.
     """
     findings = []
     of_gpu = [(r, row) for r, row in rows if _has_gpu(row, gpu_type)]
@@ -289,13 +309,7 @@ def _narrow(
         choices = _unique(d for _, row in of_gpu for d in row.dtypes)
         findings.append(_lacks("dtype", f"{what} on {gpu_type} has no {dtype} configuration", choices))
         of_dtype = of_gpu
-    of_scale = [(r, row) for r, row in of_dtype if admits(row.gpus, gpus)]
-    if not of_scale:
-        counts = sorted({count for _, row in of_dtype for count in scales(row.gpus)})
-        problem = f"{what} {dtype} on {gpu_type} has no configuration for {gpus} GPUs"
-        findings.append(Finding(rule="gpus", problem=problem, fix=f"use --gpus {either(counts)}"))
-        of_scale = sorted(of_dtype, key=lambda pair: _distance(pair[1], gpus))
-    return of_scale, findings
+    return of_dtype, findings
 
 
 def no_configuration(workload: Workload, size: str, what: str, gpu_type: str) -> str:
@@ -316,10 +330,6 @@ def _least_memory(workload: Workload, rows: list[tuple[Recipe, Row]]) -> list[tu
     """Rows by the memory of their GPU, smallest first: what runs there is most likely to run anywhere."""
     need = workload.minimum_gpu_memory_gb
     return sorted(rows, key=lambda pair: min(need.get(name, math.inf) for name in pair[1].gpu_types))
-
-
-def _distance(row: Row, gpus: int) -> float:
-    return min(abs(math.log2(max(gpus, 1) / count)) for count in scales(row.gpus))
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -110,7 +110,8 @@ def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
 
 
 def _target(spec: RunSpec) -> dict[str, Any]:
-    names = ("plugin", "workload", "size", "dtype", "gpu_type", "gpus", "nodes", "gpus_per_node", "recipe", "driver")
+    names = ("plugin", "workload", "size", "dtype", "gpu_type", "gpus", "layout_of", "scaled_from",
+             "nodes", "gpus_per_node", "recipe", "driver")  # fmt: skip
     return {name: getattr(spec, name) for name in names}
 
 
@@ -159,7 +160,8 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
     letters = {f"{name} ": getattr(spec.parallelism, name) for name in spec.parallelism.__struct_fields__}
     shown: dict[str, Any] = {
         "workload": f"{spec.plugin} {spec.workload}",
-        **{k: facts[k] for k in ("size", "dtype", "gpu_type", "gpus", "nodes", "recipe", "driver")},
+        **{k: facts[k] for k in ("size", "dtype", "gpu_type", "gpus", "layout_of", "scaled_from", "nodes", "recipe",
+                                 "driver")},
         **{k: facts[k] for k in ("image", "environment", "sequence_length", "layers", "hidden_size")},
         **{name.strip(): value for name, value in letters.items()},
         **{k: facts[k] for k in ("micro_batch_size", "global_batch_size", "gradient_accumulation", "cuda_graphs",

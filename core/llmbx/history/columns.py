@@ -19,7 +19,7 @@ Kind = Literal["text", "number", "count", "flag", "date", "words"]
 COLUMNS: dict[str, Kind] = {
     "created": "date", "id": "text", "run_id": "text", "status": "text", "workload.name": "text",
     "workload.plugin": "text", "workload.size": "text", "workload.dtype": "text", "workload.gpu_type": "text",
-    "workload.gpus": "count",
+    "workload.gpus": "count", "workload.layout_of": "text", "workload.scaled_from": "count",
     "tags": "words", "data_valid": "flag", "comparable": "flag", "profiled": "flag", "traced": "flag",
     "step_time_s.mean": "number", "step_time_s.std": "number", "step_time_s.median": "number",
     "step_time_s.min": "number", "step_time_s.max": "number", "stability.verdict": "text", "stability.reason": "text",

@@ -13,6 +13,8 @@ UNITS: dict[str, tuple[str, str]] = {
     "workload.dtype": ("", "data type"),
     "workload.gpu_type": ("", "GPU type"),
     "workload.gpus": ("GPUs", "number of GPUs; on a CPU, of ranks"),
+    "workload.layout_of": ("", "GPU type whose row was borrowed"),
+    "workload.scaled_from": ("GPUs", "number of GPUs of the row that was scaled"),
     "tags": ("", "tags"),
     "data_valid": ("", "whether the measured data is complete and possible"),
     "comparable": ("", "whether the result can be compared with published figures"),

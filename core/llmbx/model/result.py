@@ -13,7 +13,10 @@ Status = Literal["completed", "failed", "cancelled", "timeout", "node_fail", "ou
 
 
 class WorkloadFacts(Value, frozen=True):
-    """The measured workload, with its size and scale. Lengths are in tokens, batch sizes in samples."""
+    """The measured workload, with its size and scale. Lengths are in tokens, batch sizes in samples.
+
+    `layout_of` is the GPU type whose row was borrowed, `scaled_from` the number of GPUs of a row that was scaled.
+    """
 
     plugin: str | None = None
     name: str | None = None
@@ -21,6 +24,8 @@ class WorkloadFacts(Value, frozen=True):
     dtype: str | None = None
     gpu_type: str | None = None
     gpus: int | None = None
+    layout_of: str | None = None
+    scaled_from: int | None = None
     sequence_length: int | None = None
     global_batch_size: int | None = None
     micro_batch_size: int | None = None

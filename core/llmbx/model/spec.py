@@ -17,6 +17,8 @@ SAME = (
     ("dtype", "dtype"),
     ("gpu_type", "GPU type"),
     ("gpus", "number of GPUs"),
+    ("layout_of", "GPU type of the layout"),
+    ("scaled_from", "number of GPUs that the layout was scaled from"),
     ("global_batch_size", "global batch size"),
 )
 """Fields of a specification that two runs must have in common, and how messages call them."""
@@ -102,6 +104,10 @@ class RunSpec(Handling, frozen=True, kw_only=True):
     """Name of the recipe."""
     driver: str
     """Which of the framework's programs the recipe starts; the plugin defines the names."""
+    layout_of: str | None = None
+    """GPU type whose row was borrowed, because the recipes have none for the run's own."""
+    scaled_from: int | None = None
+    """Number of GPUs of the row, if it was scaled to the run's."""
     model: ModelShape
     """Shape of the model, including changes by `--set`."""
     parallelism: Parallelism
@@ -217,9 +223,26 @@ class RunSpec(Handling, frozen=True, kw_only=True):
         return name + (f"_{self.trace.tool}" if self.trace else "")
 
     @property
+    def row_gpu_type(self) -> str:
+        """GPU type of the recipe's row: the run's, unless the row was borrowed."""
+        return self.layout_of or self.gpu_type
+
+    @property
+    def row_gpus(self) -> int:
+        """Number of GPUs of the recipe's row: the run's, unless the row was scaled."""
+        return self.scaled_from or self.gpus
+
+    @property
+    def derived(self) -> str | None:
+        """How the run's row was derived from one that the recipe has; None if the recipe has it."""
+        marks = [f"layout of {self.layout_of}"] if self.layout_of else []
+        marks += [f"scaled from {self.scaled_from} GPUs"] if self.scaled_from else []
+        return f"{', '.join(marks)}; no published figure for {self.gpus} x {self.gpu_type}" if marks else None
+
+    @property
     def configuration_key(self) -> str:
-        """Name of its configuration: size, dtype, GPU type and number of GPUs ("8b/fp8/h100/8")."""
-        return f"{self.size}/{self.dtype}/{self.gpu_type}/{self.gpus}"
+        """Name of its row: size, dtype, GPU type and number of GPUs ("8b/fp8/h100/8")."""
+        return f"{self.size}/{self.dtype}/{self.row_gpu_type}/{self.row_gpus}"
 
     def nearest_row(self, workload: Workload) -> Reference | None:
         """The published result for the run's size, dtype, GPU type and scale with the fewest differences; None if there
@@ -239,13 +262,16 @@ class RunSpec(Handling, frozen=True, kw_only=True):
     def exact_row(self, workload: Workload) -> Reference | None:
         """The published result for exactly the work of the run: same recipe, model, batch size and sequence length."""
         row = self.nearest_row(workload)
-        return row if row is not None and not self.proxy and not self.row_differences(row) else None
+        comparable = row is not None and not self.proxy and not self.derived and not self.row_differences(row)
+        return row if comparable else None
 
     def why_no_figure(self, workload: Workload) -> str | None:
         """Why no published step time is for exactly the work of the run, in one line; None if there is one."""
         row = self.nearest_row(workload)
         if self.mini:
             return "a mini is not comparable with published figures"
+        if self.derived:
+            return self.derived
         if row is None or row.step_time_s is None:
             return f"no published figures for {self.workload} {self.size} {self.dtype} on {self.gpus} x {self.gpu_type}"
         if self.proxy:

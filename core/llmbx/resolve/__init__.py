@@ -5,7 +5,7 @@ Every value records its origin. The facts come from the modules below (catalog, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..catalog import hardware, workloads
@@ -13,7 +13,19 @@ from ..config.profiles import Config, Profile, choose_profile
 from ..config.request import Request
 from ..config.settings import SHAPE, of_profile, read_settings
 from ..errors import UsageError
-from ..model import RANK_VARIABLES, CheckpointSpec, Handling, Recipe, Row, RunSpec, Scalar, Settings, Size, Workload
+from ..model import (
+    RANK_VARIABLES,
+    CheckpointSpec,
+    Finding,
+    Handling,
+    Recipe,
+    Row,
+    RunSpec,
+    Scalar,
+    Settings,
+    Size,
+    Workload,
+)
 from ..model.settings import fields, hints
 from ..plugins.manager import Plugins
 from ..secrets import refuse, secret_names
@@ -25,6 +37,8 @@ from .place import place, require_tools
 from .shape import shape
 from .startable import check_settings_used, check_startable, with_launcher_settings
 from .target import target_of
+
+SCALED = "the nearest number of GPUs with a row; the batch of a data-parallel rank is kept"
 
 
 def resolve(
@@ -51,7 +65,9 @@ def resolve(
     layers.plugin_settings = join_plugin_settings(layers, plugins)
     own = take_framework_settings(layers, workload)
     target = target_of(layers, workload, gpus)
-    choice = workloads.choose(workload, **target, recipe=request.recipe)
+    asked = {name: target[name] for name in ("size", "dtype", "gpus")}
+    asked["gpu_type"] = target["layout_of"] or target["gpu_type"]
+    choice = workloads.choose(workload, **asked, recipe=request.recipe)
     recipe, row = choice.recipe, choice.row
     origin = "--recipe" if request.recipe else f"newest recipe with this row ({recipe.source})"
     layers.note("recipe", recipe.name, origin)
@@ -65,11 +81,12 @@ def resolve(
         **shaped,
         **length(layers, recipe, target["gpus"], shaped["parallelism"].pp, plugins),
         **place(layers, workload, gpus, target, recipe, plugins),
+        scaled_from=layers.note("scaled_from", choice.scaled_from, SCALED) if choice.scaled_from else None,
         **_handling(layers),
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
         settings=_settings(workload, recipe, row, typed, own, layers, plugins.settings.get(workload.plugin)),
-        env=_env(layers, recipe, row, target, shaped["parallelism"].pp),
+        env=_env(layers, recipe, row, asked, shaped["parallelism"].pp),
         secrets=_secrets(environ, request, profile),
         checkpoint=_checkpoint(layers),
         plugin_settings=layers.plugin_settings,
@@ -77,7 +94,7 @@ def resolve(
         install=install,
         peak=hardware.GpuType.peak_of(target["gpu_type"], target["dtype"], gpus),
         corrected=(row.note,) if row.note else (),
-        findings=choice.findings,
+        findings=(*_borrowed(target), *choice.findings),
     )
     return _complete(spec, layers, plugins, recipe)
 
@@ -110,6 +127,14 @@ def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any
         "gated_tokenizer": size.gated_tokenizer,
         "checkpoint_facts": size.checkpoint,
     }
+
+
+def _borrowed(target: Mapping[str, Any]) -> Iterator[Finding]:
+    """A note about a row of another GPU type."""
+    if target["layout_of"]:
+        problem = f"layout of {target['layout_of']}; no published figure for {target['gpu_type']}"
+        fix = "compare it with runs of the same layout only"
+        yield Finding(rule="borrowed", problem=problem, fix=fix, warning=True)
 
 
 def _handling(layers: Layers) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..catalog import workloads
+from ..catalog.derived import row_type
+from ..catalog.hardware import GpuType
 from ..catalog.scales import scales
 from ..model import Value, Workload
 
@@ -18,13 +20,18 @@ class Fit(Value, frozen=True):
 
 
 def fits(
-    workload: Workload, gpu_type: str, gpus: int, dtype: str | None = None, recipe: str | None = None
-) -> list[Fit]:
-    """The sizes that have a row for these GPUs, except the mini, in the order of preference.
+    workload: Workload, gpu: GpuType, gpus: int, types: Mapping[str, GpuType], dtype: str | None = None,
+    recipe: str | None = None,
+) -> list[Fit]:  # fmt: skip
+    """The sizes that have a row for these GPUs, or can borrow one, except the mini, in the order of preference.
 
-    Whole models come before proxies, and models with more parameters before smaller ones.
+    Whole models come before proxies, and models with more parameters before smaller ones. `types` has the lenders.
     """
-    counts = {size: _scale(workload, size, gpu_type, gpus, dtype, recipe) for size in workload.sizes}
+    lenders = {size: row_type(workload, size, gpu, types, dtype, recipe) for size in workload.sizes}
+    counts = {
+        size: max((count for count in _scales(workload, size, lender, dtype, recipe) if count <= gpus), default=None)
+        for size, lender in lenders.items()
+    }
     fitting = [
         Fit(size=size, gpus=scale, proxy=workload.sizes[size].proxy)
         for size, scale in counts.items()
@@ -33,20 +40,15 @@ def fits(
     return sorted(fitting, key=lambda fit: (fit.proxy, -_weight(workload, fit.size)))
 
 
-def smallest(workload: Workload, gpu_type: str) -> tuple[str, int] | None:
-    """The size, except the mini, that needs the fewest GPUs of this type, and how many; None if there is none."""
+def smallest(workload: Workload, gpu: GpuType, types: Mapping[str, GpuType]) -> tuple[str, int] | None:
+    """The size, except the mini, that needs the fewest of these GPUs, and how many; None if there is none."""
     sizes = [
         (min(counts), size)
         for size in workload.sizes
-        if size != workloads.MINI and (counts := [*_scales(workload, size, gpu_type, None, None)])
+        if size != workloads.MINI
+        and (counts := [*_scales(workload, size, row_type(workload, size, gpu, types), None, None)])
     ]
     return (min(sizes)[1], min(sizes)[0]) if sizes else None
-
-
-def _scale(
-    workload: Workload, size: str, gpu_type: str, gpus: int, dtype: str | None, recipe: str | None
-) -> int | None:
-    return max((count for count in _scales(workload, size, gpu_type, dtype, recipe) if count <= gpus), default=None)
 
 
 def _scales(workload: Workload, size: str, gpu_type: str, dtype: str | None, recipe: str | None) -> Iterator[int]:

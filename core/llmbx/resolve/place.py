@@ -110,5 +110,5 @@ def _usual_walltime(layers: Layers, workload: Workload, recipe: Recipe, target: 
         for key in (workload.name, *workload.aliases, "default"):
             if key in limits:
                 return int(layers.note("walltime_minutes", limits[key], layers.profile.origin))
-    limit = workloads.walltime_minutes(recipe, target["size"], target["gpu_type"])
+    limit = workloads.walltime_minutes(recipe, target["size"], target["layout_of"] or target["gpu_type"])
     return None if limit is None else int(layers.note("walltime_minutes", limit, f"recipe {recipe.name}"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..catalog import hardware, workloads
+from ..catalog.derived import row_type
 from ..catalog.scales import admits
 from ..errors import UsageError, did_you_mean
 from ..launchers.base import LOCAL
@@ -19,17 +20,30 @@ MOST_GPUS = 1_000_000
 
 
 def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]) -> dict[str, Any]:
-    """Resolve size, dtype, GPU type and number of GPUs. Raises `UsageError` if one is missing or unknown."""
-    workloads.require_recipe(workload, layers.request.recipe)
+    """Resolve size, dtype, GPU type, number of GPUs, and the GPU type `layout_of` whose row is borrowed.
+
+    Raises `UsageError` if one is missing or unknown.
+    """
+    recipe = layers.request.recipe
+    workloads.require_recipe(workload, recipe)
     requested: int | None = layers.find("gpus")
     if requested is not None and requested > MOST_GPUS:
         raise UsageError(f"{layers.origins['gpus']} {requested}: expected at most {MOST_GPUS}")
     gpu_type, count = _gpu_type(layers, workload, gpus)
-    size = layers.find("size") or _default_size(layers, workload, gpu_type, count)
-    workloads.require_size(workload, size, layers.request.recipe)
-    dtype = layers.find("dtype") or _default_dtype(layers, workload, size, gpu_type)
-    scale = requested or _default_scale(layers, workload, size, dtype, gpu_type, count)
-    return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale}
+    gpu = hardware.gpu(gpu_type, gpus)
+    size = layers.find("size") or _default_size(layers, workload, gpu, count, gpus)
+    workloads.require_size(workload, size, recipe)
+    dtype = layers.find("dtype")
+    rows_of = row_type(workload, size, gpu, gpus, dtype, recipe)
+    dtype = dtype or _default_dtype(layers, workload, size, rows_of, gpu)
+    if not gpu.computes(dtype) and gpu_type not in workloads.known_gpu_types(workload, size, recipe):
+        rows_of = row_type(workload, size, gpu, gpus, None, recipe)
+        able = [name for name in _known_dtypes(layers, workload, size, rows_of) if gpu.computes(name)]
+        what = f"{gpu_type} (compute capability {gpu.compute_capability}) has no {dtype}"
+        raise UsageError(f"{what}: use --dtype {either(able)}" if able else what)
+    scale = requested or _default_scale(layers, workload, size, dtype, rows_of, gpu_type, count)
+    borrowed = None if rows_of == gpu_type else layers.note("layout_of", rows_of, "the nearest GPU type with a recipe")
+    return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale, "layout_of": borrowed}
 
 
 def _gpu_type(
@@ -87,29 +101,31 @@ def for_this_machine(layers: Layers, detected: int) -> bool:
     return layers.profile is None and launcher in (None, LOCAL) and (requested or 1) <= detected
 
 
-def _fitting_size(layers: Layers, workload: Workload, gpu_type: str, detected: int) -> str:
+def _fitting_size(
+    layers: Layers, workload: Workload, gpu: hardware.GpuType, detected: int, gpus: Mapping[str, hardware.GpuType]
+) -> str:
     """Return the largest size that this machine's GPUs can run, or the mini, and note their number.
 
-    A requested number of GPUs must be one of the catalog's.
+    A row for fewer GPUs than requested is scaled to them.
     """
     requested, dtype = layers.find("gpus"), layers.find("dtype")
-    sizes = fits(workload, gpu_type, requested or detected, dtype, layers.request.recipe)
-    fit = next((candidate for candidate in sizes if requested in (None, candidate.gpus)), None)
+    fit = next(iter(fits(workload, gpu, requested or detected, gpus, dtype, layers.request.recipe)), None)
     if fit is None:
         if workloads.MINI not in workload.sizes:
             return _only_size(layers, workload)
-        return str(layers.note("size", workloads.MINI, _too_few(workload, gpu_type, requested or detected)))
+        return str(layers.note("size", workloads.MINI, _too_few(workload, gpu, requested or detected, gpus)))
     what = "the largest part of a model" if fit.proxy else "the largest size"
-    layers.note("size", fit.size, f"{what} with a recipe for {_machine(fit.gpus, gpu_type)}")
+    layers.note("size", fit.size, f"{what} with a recipe for {_machine(fit.gpus, gpu.name)}")
     return fit.size
 
 
-def _too_few(workload: Workload, gpu_type: str, gpus: int) -> str:
+def _too_few(workload: Workload, gpu: hardware.GpuType, count: int, gpus: Mapping[str, hardware.GpuType]) -> str:
     """Why a machine with GPUs runs the mini."""
-    least = smallest(workload, gpu_type)
+    least = smallest(workload, gpu, gpus)
     if least is None:
-        return f"no recipe of {workload.name} is for {gpu_type}"
-    return f"no recipe is for {_machine(gpus, gpu_type)}; {least[0]} is the smallest, with {least[1]} GPUs"
+        return f"no recipe of {workload.name} is for {gpu.name}, or for a GPU like it with no more memory"
+    needed = _machine(least[1], gpu.name)
+    return f"no recipe is for {_machine(count, gpu.name)}; {least[0]} is the smallest, with {needed}"
 
 
 def _machine(gpus: int, gpu_type: str) -> str:
@@ -141,11 +157,14 @@ def _implied(layers: Layers, workload: Workload, size: str) -> str:
     )
 
 
-def _default_size(layers: Layers, workload: Workload, gpu_type: str, detected: int | None) -> str:
-    if gpu_type == "cpu" and "mini" in workload.sizes:
+def _default_size(
+    layers: Layers, workload: Workload, gpu: hardware.GpuType, detected: int | None,
+    gpus: Mapping[str, hardware.GpuType],
+) -> str:  # fmt: skip
+    if gpu.name == "cpu" and "mini" in workload.sizes:
         return str(layers.note("size", "mini", "default without a GPU"))
     if detected is not None and for_this_machine(layers, detected):
-        return _fitting_size(layers, workload, gpu_type, detected)
+        return _fitting_size(layers, workload, gpu, detected, gpus)
     return _only_size(layers, workload)
 
 
@@ -156,15 +175,20 @@ def _only_size(layers: Layers, workload: Workload) -> str:
     return str(layers.note("size", usual, f"default of {workload.name}" if workload.default_size else "the only size"))
 
 
-def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str) -> str:
-    chosen = workloads.default_dtype(workload, size, gpu_type, layers.find("gpus"), layers.request.recipe)
+def _default_dtype(
+    layers: Layers, workload: Workload, size: str, rows_of: str, gpu: hardware.GpuType
+) -> str:  # fmt: skip
+    """The dtype of the rows of the GPU type `rows_of` that the GPU has."""
+    chosen = workloads.default_dtype(
+        workload, size, rows_of, layers.find("gpus"), layers.request.recipe, gpu.computes
+    )  # fmt: skip
     if chosen is not None:
-        origin = f"default of {workload.name} {size} on {gpu_type}"
-        if (size, gpu_type, chosen) == (workloads.MINI, workloads.CPU, workloads.CPU_DTYPE):
+        origin = f"default of {workload.name} {size} on {gpu.name}"
+        if (size, gpu.name, chosen) == (workloads.MINI, workloads.CPU, workloads.CPU_DTYPE):
             origin = "default of a mini on a CPU, for comparable runs on all CPUs"
         return str(layers.note("dtype", chosen, origin))
-    dtypes = _known_dtypes(layers, workload, size, gpu_type)
-    raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: add --dtype {either(dtypes)}")
+    dtypes = [name for name in _known_dtypes(layers, workload, size, rows_of) if gpu.computes(name)]
+    raise UsageError(f"{workload.name} {size} on {gpu.name} has no default dtype: add --dtype {either(dtypes)}")
 
 
 def _known_dtypes(layers: Layers, workload: Workload, size: str, gpu_type: str) -> list[str]:
@@ -180,18 +204,19 @@ def _known_dtypes(layers: Layers, workload: Workload, size: str, gpu_type: str) 
 
 
 def _default_scale(
-    layers: Layers, workload: Workload, size: str, dtype: str, gpu_type: str, detected: int | None
+    layers: Layers, workload: Workload, size: str, dtype: str, rows_of: str, gpu_type: str, detected: int | None
 ) -> int:
+    """The number of GPUs of a row of the GPU type `rows_of`."""
     if size == "mini":
         return int(layers.note("gpus", 1, "default of the mini"))
-    counts = workloads.known_scales(workload, size, dtype, gpu_type, layers.request.recipe)
+    counts = workloads.known_scales(workload, size, dtype, rows_of, layers.request.recipe)
     here = [count for count in counts if count <= (detected or 0)]
     if here:
         many = "" if here[-1] == detected else f": the most with a recipe of {detected}"
         return int(layers.note("gpus", here[-1], f"this machine's GPUs{many}"))
     if len(counts) == 1:
         return int(layers.note("gpus", counts[0], "the only scale in the catalog"))
-    dtypes = _known_dtypes(layers, workload, size, gpu_type)
+    dtypes = _known_dtypes(layers, workload, size, rows_of)
     if dtype not in dtypes:
         problem = f"{workload.name} {size} on {gpu_type} has no {dtype} configuration"
         raise UsageError(f"{problem}: use --dtype {either(dtypes)}")

@@ -151,6 +151,8 @@ def not_comparable(spec: RunSpec, record: Record) -> tuple[str, ...]:
         reasons.append("a mini is a small proxy of the workload, not the workload")
     elif spec.proxy:
         reasons.append("a proxy: the model differs from the size it is named after")
+    if spec.derived:
+        reasons.append(spec.derived)
     if spec.gpu_type == "cpu":
         reasons.append("measured on CPU")
     if spec.profile:
@@ -171,6 +173,8 @@ def _workload(spec: RunSpec) -> WorkloadFacts:
         dtype=spec.dtype,
         gpu_type=spec.gpu_type,
         gpus=spec.gpus,
+        layout_of=spec.layout_of,
+        scaled_from=spec.scaled_from,
         sequence_length=spec.model.sequence_length,
         global_batch_size=spec.global_batch_size,
         micro_batch_size=spec.micro_batch_size,

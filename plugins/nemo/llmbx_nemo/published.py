@@ -30,7 +30,7 @@ class Rule(Value, frozen=True):
         return (
             spec.size in (self.sizes or (spec.size,))
             and spec.dtype in (self.dtypes or (spec.dtype,))
-            and spec.gpu_type in (self.gpu_types or (spec.gpu_type,))
+            and spec.row_gpu_type in (self.gpu_types or (spec.row_gpu_type,))
             and self.fsdp in (None, bool(spec.parallelism.fsdp))
         )
 
@@ -107,9 +107,10 @@ def splits(spec: RunSpec) -> tuple[tuple[int, int], ...]:
 
 
 def function_of(spec: RunSpec, function: Function) -> str:
-    """Return the performance recipe of a run as `module:name`."""
+    """Return the performance recipe of a run as `module:name`: that of its row, also of a row that was derived."""
     dtype = FUNCTION_DTYPES.get(spec.dtype, spec.dtype)
-    return f"{function.module}:{function.name.format(gpus=spec.gpus, gpu_type=spec.gpu_type, dtype=dtype)}"
+    name = function.name.format(gpus=spec.row_gpus, gpu_type=spec.row_gpu_type, dtype=dtype)
+    return f"{function.module}:{name}"
 
 
 def hub_files(spec: RunSpec) -> dict[str, bytes]:

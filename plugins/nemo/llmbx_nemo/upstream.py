@@ -96,7 +96,7 @@ def upstream(workload: str, recipe: str) -> Mapping[str, Any] | None:
 
 
 def upstream_values(spec: RunSpec) -> Mapping[str, Any] | None:
-    """Return upstream's value by key for the configuration of a run; None if it is not known."""
+    """Return upstream's value by key for the run's row; None if it is not known."""
     return _values(spec.workload, spec.recipe, spec.configuration_key)
 
 
@@ -117,7 +117,8 @@ def expected(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
 
     For a run, these include the values that depend on the machine and on the options of the run.
     """
-    data, values = published(spec.workload, spec.recipe), upstream_values(spec)
+    data = published(spec.workload, spec.recipe)
+    values = None if spec.derived else upstream_values(spec)  # upstream has no such configuration
     content = upstream(spec.workload, spec.recipe)
     permitted = data.permitted if data else ()
     return ExpectedConfiguration(

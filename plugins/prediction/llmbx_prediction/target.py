@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llmbx.api import RunSpec, UsageError, did_you_mean, dtype_name
+from llmbx.api.verbs import scaled_batch
 
 from .atlas.near import distance
 from .case import Case
@@ -174,15 +175,15 @@ def _of_catalog(
     that the framework refuses.
     """
     assert question.gpu_type is not None and question.gpus is not None
-    base = f"catalog, recipe {spec.recipe}, row of {spec.gpu_type}"
+    base = f"catalog, recipe {spec.recipe}, row of {spec.row_gpu_type}"
     reshaped = model.name.endswith(CHANGED) or model.layers != spec.model.layers
-    row = of_spec(spec, model, workload, question.dtype, question.release).replace(chosen=not reshaped)
+    row = of_spec(spec, model, workload, question.dtype, question.release)
+    row = row.replace(chosen=not reshaped and not spec.layout_of)
     mine = row.replace(gpu_type=question.gpu_type, gpus=question.gpus)
     case = row if mine == row else _fitted(mine, row)
-    if question.gpus != spec.gpus:
-        base += f" for {spec.gpus} GPUs, scaled"
-    batch = {} if case is row else {"gbs": str(_divisible(case, settings))}
-    changed = _changed(case, {**batch, **settings})
+    if question.gpus != spec.row_gpus:
+        base += f" for {spec.row_gpus} GPUs, scaled"
+    changed = _changed(case, settings)
     own = spec.gpu_type == question.gpu_type and not model.name.endswith(CHANGED)
     framework = workspace.plugins.framework(spec.plugin)
     if question.settings and own and (problem := refusal(changed, spec, framework.check_spec)):
@@ -332,7 +333,7 @@ def of_spec(
         recomputed=again if again < 1 else 0.0, offload_layers=spec.offload_layers,
         stack=_stack(spec.driver), when=when_of(released), release=released,
         token_drop=spec.settings.get("moe_token_drop") is True,
-        chosen=not any(spec.origins.get(name, "").startswith("--set") for name in LAYOUT),
+        chosen=not spec.layout_of and not any(spec.origins.get(name, "").startswith("--set") for name in LAYOUT),
     )  # fmt: skip
 
 
@@ -419,7 +420,7 @@ def _fitted(case: Case, published: Case) -> Case:
         else:
             break
     unit = int(case.mbs * case.dp)
-    gbs = published.gbs * case.gpus / published.gpus
+    gbs = scaled_batch(published.gbs, published.gpus, case.gpus) or published.gbs * case.gpus / published.gpus
     fitted = case.replace(gbs=max(1, round(gbs / unit)) * unit, vp=case.vp if case.pp > 1 else 1)
     return fitted.replace(chosen=published.chosen and _run(fitted) == _run(published))
 

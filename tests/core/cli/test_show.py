@@ -63,4 +63,19 @@ def test_a_configuration_that_is_not_in_the_catalog_is_a_usage_error() -> None:
         done = CliRunner().invoke(command, asked)
         assert done.exit_code == 2 and "314b" in done.stdout
     text = CliRunner().invoke(command, asked[:-2]).stderr
-    assert "problem: grok1 314b fp8 on h100 has no configuration for 17 GPUs; use --gpus 512" in text
+    problem = "grok1 314b fp8 on h100 has no configuration for 17 GPUs, and that for 512 GPUs does not scale to them"
+    assert f"problem: {problem}; use --gpus 64" in text
+    assert CliRunner().invoke(command, ["grok1", "--gpu-type", "h100", "--gpus", "64"]).exit_code == 0, "as it says"
+
+
+def test_a_derived_row_is_marked() -> None:
+    """A row of another GPU type, scaled: marked in the table, in JSON and on stderr."""
+    asked = ["llama3.1", "--size", "8b", "--gpu-type", "h200", "--gpus", "24"]
+    done = CliRunner().invoke(command, [*asked, "--format", "json"])
+    facts = json.loads(done.stdout)
+    assert (done.exit_code, facts["layout_of"], facts["scaled_from"]) == (0, "h100", 32)
+    assert facts["no_reference_because"] == "layout of h100, scaled from 32 GPUs; no published figure for 24 x h200"
+    text = CliRunner().invoke(command, asked)
+    assert "note: layout of h100; no published figure for h200" in text.stderr
+    assert "note: scaled from 32 to 24 GPUs" in text.stderr
+    assert "layout_of" in text.stdout and "the nearest GPU type with a recipe" in text.stdout

@@ -32,8 +32,8 @@ def test_a_profile_of_other_gpus_than_the_requested_ones_is_an_error(
         f"{origin} h200, but the {CLUSTER} has gpu_type h100: choose a profile of a cluster with h200 "
         "(--cluster NAME), or none (LLMBX_CONFIG=/dev/null)"
     )
-    for cluster in ({"gpu_type": "H200"}, {}):  # accepted: what is missing now is a configuration of this workload
-        with pytest.raises(UsageError, match=r"^curve 8b has no configuration for h200"):
+    for cluster in ({"gpu_type": "H200"}, {}):
+        with pytest.raises(UsageError, match=r"^curve 8b bf16 on h200: add --gpus N"):  # of the layout of h100
             resolved(environ, cluster, size="8b", **options)
 
 

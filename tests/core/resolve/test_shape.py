@@ -125,11 +125,10 @@ def test_all_broken_rules_are_listed_at_once() -> None:
         **{**TARGET, "gpus": 40, "dtype": "bf16"}, settings={"heads": "12", "tp": "5", "gbs": "255"}, gpus_per_node=16
     )
     title, *lines = refused_run(spec)
-    assert title == "curve 70b cannot run (5 problems; --force overrides):"
+    assert title == "curve 70b cannot run (4 problems; --force overrides):"
     assert [line.split(";")[0].strip() for line in lines] == [
-        "curve 70b bf16 on h100 has no configuration for 40 GPUs",
         "40 GPUs do not fill nodes of 16",
-        "the global batch of 255 is not a multiple of MBS 2 x DP 2 = 4",
+        "the global batch of 255 is not a multiple of MBS 1 x DP 8 = 8",
         "TP 5 does not divide the 12 attention heads",
         "TP 5 is neither a divisor nor a multiple of the 4 query groups",
     ]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from llmbx.catalog import hardware
 from llmbx.errors import UsageError
 from llmbx.resolve.fitting import Fit, fits, smallest
 
@@ -77,15 +78,60 @@ def test_a_machine_with_gpus_runs_the_largest_size_that_fits(
 
 
 def test_a_machine_with_too_few_gpus_runs_the_mini_and_says_why(machine: Machine) -> None:
-    machine(gpus("NVIDIA B200", 8))
+    machine(gpus("NVIDIA GB200", 2))
+    spec = resolved(dtype="mxfp8")
+    assert spec.size == "mini"
+    assert spec.origins["size"] == "no recipe is for 2 gb200 GPUs; 70b-part is the smallest, with 1 gb200 GPU"
+
+
+def test_a_machine_whose_gpus_are_too_small_for_every_row_runs_the_mini_and_says_why(machine: Machine) -> None:
+    machine(gpus("NVIDIA L40S, 46068, 550.54, [N/A], 8.9", 8))
     spec = resolved()
-    assert (spec.size, spec.gpu_type) == ("mini", "b200")
-    assert spec.origins["size"] == "no recipe is for 8 b200 GPUs; moe is the smallest, with 16 GPUs"
+    assert (spec.size, spec.dtype, spec.gpu_type) == ("mini", "bf16", "l40s")
+    assert spec.origins["size"] == "no recipe of curve is for l40s, or for a GPU like it with no more memory"
 
 
-def test_a_machine_with_gpus_of_no_recipe_runs_the_mini_and_says_why(machine: Machine) -> None:
-    machine(gpus("NVIDIA A100-SXM4-80GB", 8))
-    assert resolved().origins["size"] == "no recipe of curve is for a100"
+def test_a_mini_runs_in_the_best_dtype_that_the_gpu_has(machine: Machine) -> None:
+    machine(gpus("Tesla V100-SXM2-32GB, 32768, 535.1, [N/A], 7.0", 1))
+    spec = resolved()
+    assert (spec.size, spec.dtype, spec.gpu_type) == ("mini", "fp32", "tesla-v100-sxm2-32gb")
+
+
+@pytest.mark.parametrize(
+    ("product", "gpu_type", "dtype", "mark"),
+    [
+        ("NVIDIA H200", "h200", "bf16", "layout of h100; no published figure for 8 x h200"),
+        ("NVIDIA A100-SXM4-80GB", "a100", "bf16", "layout of h100; no published figure for 8 x a100"),
+        ("NVIDIA H20", "h20", "bf16", "layout of h100; no published figure for 8 x h20"),
+        ("NVIDIA X9, 99000, 600.1, [N/A], 9.0", "x9", "bf16", "layout of h100; no published figure for 8 x x9"),
+    ],
+)
+def test_a_gpu_without_rows_borrows_those_of_the_nearest_with_no_more_memory(
+    machine: Machine, product: str, gpu_type: str, dtype: str, mark: str
+) -> None:
+    machine(gpus(product, 8))
+    spec = resolved()
+    assert (spec.size, spec.gpus, spec.gpu_type, spec.dtype) == ("8b", 8, gpu_type, dtype)
+    assert (spec.layout_of, spec.row_gpu_type, spec.derived) == ("h100", "h100", mark)
+    (note,) = spec.findings
+    assert note.warning and note.problem == f"layout of h100; no published figure for {gpu_type}"
+    assert spec.env["SMALL"] == "1", "the variables of the borrowed row"
+
+
+def test_a_borrowed_row_is_not_of_a_dtype_that_the_gpu_lacks() -> None:
+    problem = "a100 (compute capability 8.0) has no fp8: use --dtype bf16"
+    assert refusal(size="8b", gpu_type="a100", gpus=8, dtype="fp8") == problem
+    assert resolved(size="8b", gpu_type="a100", gpus=8, dtype="bf16").layout_of == "h100"
+
+
+def test_runs_of_a_borrowed_row_are_comparable_with_their_like_only() -> None:
+    borrowed = resolved(size="8b", gpu_type="h200", gpus=8)
+    assert borrowed.work_differences(borrowed.replace(recipe="old")) == []
+    own = borrowed.replace(layout_of=None)
+    assert own.work_differences(borrowed) == ["the GPU type of the layout differs (None and h100)"]
+    scaled = resolved(size="8b", gpu_type="h100", gpus=24)
+    assert (scaled.scaled_from, scaled.derived) == (32, "scaled from 32 GPUs; no published figure for 24 x h100")
+    assert scaled.replace(scaled_from=16).work_differences(scaled)[0].startswith("the number of GPUs that the layout")
 
 
 def test_only_visible_gpus_count(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,8 +157,8 @@ def test_a_requested_number_of_gpus_decides_the_size_if_the_machine_has_them(
 def test_a_requested_number_without_a_recipe_is_not_rounded(machine: Machine) -> None:
     machine(gpus(H100, 8))
     spec = resolved(gpus=3, dtype="bf16")
-    assert (spec.size, spec.gpus) == ("mini", 3)
-    assert spec.origins["size"] == "no recipe is for 3 h100 GPUs; 70b-part is the smallest, with 1 GPUs"
+    assert (spec.size, spec.gpus, spec.scaled_from) == ("70b-part", 3, 4)
+    assert spec.global_batch_size == 8 * 3 // 4, "the batch of a rank"
 
 
 def test_a_profile_means_that_the_machine_is_not_meant(machine: Machine) -> None:
@@ -160,8 +206,8 @@ def test_the_only_scale_is_the_default() -> None:
          "curve 8b on h100 has no nvfp4 configuration: use --dtype bf16 or fp8"),
         ({"size": "8b", "gpu_type": "cpu"},
          "curve 8b has no configuration for cpu (its kernels are for GPUs): use --gpu-type h100 or gb200"),
-        ({"size": "8b", "gpu_type": "a100", "recipe": "old"},
-         "curve 8b in recipe old has no configuration for a100: use --gpu-type h100"),
+        ({"size": "8b", "gpu_type": "l4", "recipe": "old"},
+         "curve 8b in recipe old has no configuration for l4: use --gpu-type h100"),
         ({"size": "moe", "gpu_type": "b200", "recipe": "old"},
          "recipe old of curve has no size moe (recipes with it: new)"),
         ({"size": "8b", "gpu_type": "h100", "gpus": 1_000_001}, "--gpus 1000001: expected at most 1000000"),
@@ -179,12 +225,13 @@ def test_what_is_missing_or_unknown_is_refused_with_what_would_be_right(options:
 @pytest.mark.parametrize(
     ("options", "rule", "problem", "fix"),
     [
-        ({"size": "8b", "gpu_type": "h100", "gpus": 12, "dtype": "bf16"}, "gpus",
-         "curve 8b bf16 on h100 has no configuration for 12 GPUs", "use --gpus 8, 16, 32 or 64"),
+        ({"size": "70b", "gpu_type": "h100", "gpus": 100, "dtype": "bf16", "recipe": "new"}, "gpus",
+         "curve 70b in recipe new bf16 on h100 has no configuration for 100 GPUs, and that for 128 GPUs does not scale "
+         "to them", "use --gpus 96 or 112"),
         ({"size": "8b", "gpu_type": "h100", "gpus": 8, "dtype": "fp16"}, "dtype",
          "curve 8b on h100 has no fp16 configuration", "use --dtype bf16 or fp8"),
-        ({"size": "8b", "gpu_type": "h200", "gpus": 8, "dtype": "bf16"}, "gpu_type",
-         "curve 8b has no configuration for h200", "use --gpu-type h100 or gb200"),
+        ({"size": "8b", "gpu_type": "l40s", "gpus": 8, "dtype": "bf16"}, "gpu_type",
+         "curve 8b has no configuration for l40s", "use --gpu-type h100 or gb200"),
         ({"size": "70b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8", "recipe": "new"}, "dtype",
          "curve 70b in recipe new on h100 has no fp8 configuration", "use --dtype bf16, or use --recipe old"),
     ],
@@ -198,8 +245,9 @@ def test_what_the_catalog_does_not_have_is_a_finding_that_force_overrides(
 
 def test_a_scale_that_is_not_in_the_catalog_takes_the_nearest_row() -> None:
     near = resolved(size="70b", gpu_type="h100", gpus=600, dtype="bf16")
-    assert (near.recipe, near.global_batch_size, near.parallelism.tp) == ("old", 512, 8), "512 is nearer than 256"
-    assert resolved(size="70b", gpu_type="h100", gpus=40, dtype="bf16").recipe == "new"
+    assert (near.recipe, near.scaled_from, near.parallelism.tp) == ("old", 512, 8), "512 is nearer than 256"
+    assert near.global_batch_size == 600, "a sample for each GPU, as for 512"
+    assert resolved(size="70b", gpu_type="h100", gpus=48, dtype="bf16").recipe == "new"
 
 
 def test_the_default_dtype_is_that_of_the_newest_recipe_with_the_scale() -> None:
@@ -241,18 +289,20 @@ def test_a_peak_is_that_of_the_gpu_type_and_dtype_or_unknown() -> None:
         ("h100", 100, "fp8", None, [("70b", 64), ("8b", 64)]),
         ("h100", 100, None, "old", [("70b", 64), ("8b", 8)]),
         ("h100", 0, None, None, []),
-        ("a100", 8, None, None, []),
+        ("l40s", 8, None, None, []),
     ],
 )
 def test_whole_models_are_listed_before_parts_and_large_ones_before_small_ones(
     gpu_type: str, count: int, dtype: str | None, recipe: str | None, fitting: list[tuple[str, int]]
 ) -> None:
-    listed = fits(CURVE, gpu_type, count, dtype, recipe)
+    types = hardware.builtin()
+    listed = fits(CURVE, types[gpu_type], count, types, dtype, recipe)
     assert listed == [Fit(size=size, gpus=scale, proxy=size == "70b-part") for size, scale in fitting]
 
 
 def test_the_smallest_size_needs_the_fewest_gpus() -> None:
-    assert smallest(CURVE, "h100") == ("70b-part", 1)
-    assert smallest(CURVE, "gb200") == ("8b", 4)
-    assert smallest(CURVE, "cpu") is None, "a mini is not a size that a machine is too small for"
-    assert smallest(DOT, "h100") == ("2b", 8)
+    types = hardware.builtin()
+    assert smallest(CURVE, types["h100"], types) == ("70b-part", 1)
+    assert smallest(CURVE, types["gb200"], types) == ("70b-part", 1), "the row of h100"
+    assert smallest(CURVE, types["cpu"], types) is None, "a mini is not a size that a machine is too small for"
+    assert smallest(DOT, types["h100"], types) == ("2b", 8)

@@ -382,8 +382,11 @@ def test_time_limits(workload: str, recipe: str, size: str, gpu_type: str, minut
 def test_the_error_about_an_unknown_combination_lists_what_exists() -> None:
     with pytest.raises(UsageError, match=r"llama3\.1 8b on h100 has no nvfp4 configuration: use --dtype fp8 or"):
         find(WORKLOADS["llama3.1"], size="8b", dtype="nvfp4", gpu_type="h100", gpus=8)
-    with pytest.raises(UsageError, match="grok1 314b fp8 on h100 has no configuration for 256 GPUs: use --gpus 512"):
-        find(WORKLOADS["grok1"], size="314b", dtype="fp8", gpu_type="h100", gpus=256)
+    problem = "grok1 314b fp8 on h100 has no configuration for 100 GPUs, and that for 512 GPUs does not scale to them"
+    with pytest.raises(UsageError, match=f"{problem}: use --gpus 64 or 128"):
+        find(WORKLOADS["grok1"], size="314b", dtype="fp8", gpu_type="h100", gpus=100)
+    for gpus in (64, 128):
+        find(WORKLOADS["grok1"], size="314b", dtype="fp8", gpu_type="h100", gpus=gpus)
 
 
 def test_every_row_names_gpu_types_that_exist() -> None:

@@ -86,7 +86,7 @@ def host(spec: Spec) -> Host:
     os.environ["WORLD_SIZE"], os.environ["RANK"] = str(spec["gpus"]), "0"
     gpus = spec["gpu_type"] != "cpu"
     if gpus:
-        fake_te.set_gpu_type(spec["gpu_type"])
+        fake_te.set_gpu_type(spec.get("layout_of") or spec["gpu_type"])
     return Host(cuda=gpus, te=gpus, world=spec["gpus"])
 
 

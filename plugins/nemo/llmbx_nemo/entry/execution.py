@@ -245,7 +245,7 @@ def overlap(spec: Spec, host: Host) -> Fields | None:
 def userbuffers(spec: Spec) -> list[str]:
     """Return the names under which Megatron-Bridge may have tuned buffers for tensor-parallel overlap, best first."""
     parallelism, shape = spec["parallelism"], spec["model"]
-    gpu = "h100" if spec["gpu_type"] in ("h100", "h200") else "b200"
+    gpu = "h100" if (spec.get("layout_of") or spec["gpu_type"]) in ("h100", "h200") else "b200"
     kind = "fp8" if spec["dtype"] == "fp8" else "bf16"
     stem = f"userbuffers_{kind}_{gpu}_h{shape['hidden_size']}_tp{parallelism['tp']}"
     tail = f"_mbs{spec['micro_batch_size']}_seqlen{shape['sequence_length']}"
