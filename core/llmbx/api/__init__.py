@@ -19,11 +19,11 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .. import __version__ as __version__
     from .. import hookimpl as hookimpl
+    from ..catalog.derived import cases as workload_cases
     from ..catalog.environments import load_environment as load_environment
     from ..catalog.environments import needed as needed
     from ..catalog.hardware import GpuType as GpuType
     from ..catalog.seen import Seen as SeenGpus
-    from ..catalog.workloads import cases as workload_cases
     from ..catalog.workloads import dtype_name as dtype_name
     from ..catalog.workloads import load_workload as load_workload
     from ..catalog.workloads import load_workloads as load_workloads
@@ -156,7 +156,7 @@ PLACES = {
     "needed": "catalog.environments",
     "GpuType": "catalog.hardware",
     "SeenGpus": "catalog.seen:Seen",
-    "workload_cases": "catalog.workloads:cases",
+    "workload_cases": "catalog.derived:cases",
     "load_workload": "catalog.workloads",
     "load_workloads": "catalog.workloads",
     "convert": "codec",

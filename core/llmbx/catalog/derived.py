@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..model import Finding, Recipe, Row, Value, Workload
 from ..phrases import either
 from .hardware import GpuType
 from .scales import evaluate, scales
-from .workloads import known_dtypes, known_gpu_types
+from .workloads import MINI, default_dtype, known_dtypes, known_gpu_types, known_scales
 
 
 class Scaled(Value, frozen=True):
@@ -44,6 +44,25 @@ def row_type(
         )
     ]
     return min(lenders, key=lambda lender: (_apart(lender, gpu), -(lender.memory_gb or 0)), default=gpu).name
+
+
+def cases(
+    workload: Workload, gpu: GpuType, types: Mapping[str, GpuType], gpus: int | None = None
+) -> Iterator[tuple[str, str, int, str]]:
+    """Yield size, dtype, number of GPUs and GPU type of the row of all that runs on this GPU, and the mini on one GPU.
+
+    With `gpus` only the largest number up to it is taken for each size and dtype.
+    """
+    for size in workload.sizes:
+        rows_of = row_type(workload, size, gpu, types)
+        for dtype in known_dtypes(workload, size, rows_of) if size != MINI else ():
+            counts = known_scales(workload, size, dtype, rows_of) if gpu.computes(dtype) else []
+            if gpus is not None:
+                counts = [count for count in counts if count <= gpus][-1:]
+            yield from ((size, dtype, count, rows_of) for count in counts)
+    dtype_of_mini = default_dtype(workload, MINI, gpu.name, computes=gpu.computes)
+    if MINI in workload.sizes and dtype_of_mini is not None:
+        yield MINI, dtype_of_mini, 1, gpu.name
 
 
 def scaled_batch(gbs: int, gpus: int, to: int) -> int | None:

@@ -39,18 +39,22 @@ AMD = (
 
 
 class Seen(Value, frozen=True):
-    """Equal GPUs of this machine: product name, number, and what the tool prints about each; None is not printed.
-
-    `kind` tells a whole GPU from a slice of one (MIG) and from a virtual one.
-    """
+    """Equal GPUs of this machine, as its driver's tool prints them; None is not printed."""
 
     product: str
+    """Product name."""
     count: int
+    """Number of GPUs, or of slices."""
     memory_mib: int | None = None
+    """Memory of each in MiB."""
     compute_capability: str | None = None
+    """NVIDIA's compute capability ("9.0")."""
     driver: str | None = None
+    """Version of the driver."""
     kind: Literal["whole", "MIG", "vGPU"] = "whole"
+    """A whole GPU, a slice of one (MIG), or a virtual one."""
     amd: bool = False
+    """Whether it is a GPU of AMD, on which nothing runs."""
 
     def __str__(self) -> str:
         """In a few words: `8 x NVIDIA H20, 97871 MiB each, compute capability 9.0`."""

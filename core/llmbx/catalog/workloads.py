@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Choice",
-    "cases",
     "choose",
     "default_dtype",
     "dtype_name",
@@ -190,24 +189,6 @@ def default_dtype(
         if dtypes:
             return dtypes[0] if len(dtypes) == 1 or size == MINI else None
     return default_dtype(workload, size, gpu_type, None, recipe, computes) if gpus is not None else None
-
-
-def cases(workload: Workload, gpu_type: str, gpus: int | None = None) -> Iterator[tuple[str, str, int]]:
-    """Yield the sizes, dtypes and numbers of GPUs that have a row for this GPU type, and the mini on one GPU.
-
-    With `gpus` only the largest number up to it is taken for each size and dtype.
-    """
-    for size in workload.sizes:
-        if size == MINI:
-            continue
-        for dtype in known_dtypes(workload, size, gpu_type):
-            counts = known_scales(workload, size, dtype, gpu_type)
-            if gpus is not None:
-                counts = [count for count in counts if count <= gpus][-1:]
-            yield from ((size, dtype, count) for count in counts)
-    dtype_of_mini = default_dtype(workload, MINI, gpu_type)
-    if MINI in workload.sizes and dtype_of_mini is not None:
-        yield MINI, dtype_of_mini, 1
 
 
 def find(

@@ -81,9 +81,13 @@ HERE = Here()
 
 
 class Machine(Value, frozen=True):
-    """The GPUs of a machine or cluster: `gpus` is None for a cluster of any size."""
+    """The GPUs of a machine or cluster: `gpus` is None for a cluster of any size.
 
-    gpu_type: str
+    `types` are all known GPU types.
+    """
+
+    gpu: GpuType
+    types: dict[str, GpuType]
     gpus: int | None
     where: str
 
@@ -110,10 +114,10 @@ def _print(call: ListCall, cluster: str | None) -> None:
 
     workspace = load_workspace()
     here = _machine(workspace, cluster)
-    count = f"{here.gpus} x " if here.gpus and here.gpu_type != CPU else ""
-    click.echo(f"llmbx: {count}{here.gpu_type}: {here.where}", err=True)
+    count = f"{here.gpus} x " if here.gpus and here.gpu.name != CPU else ""
+    click.echo(f"llmbx: {count}{here.gpu.name}: {here.where}", err=True)
     listed = rows(call.workloads, here, measurements(workspace), predictions(workspace))
-    empty = f"no workload has a recipe for {here.gpu_type}"
+    empty = f"no workload has a recipe for {here.gpu.name}"
     print_rows(listed, COLUMNS, call.format, empty=empty)
 
 
@@ -128,21 +132,22 @@ def _machine(workspace: Workspace, cluster: str | None) -> Machine:
     gpu_type = profile.cluster.gpu_type
     if gpu_type is None:
         raise UsageError(f"{profile.origin} has no gpu_type: set it there")
-    return Machine(gpu_type=GpuType.named(gpu_type, gpus).name, gpus=None, where=profile.origin)
+    gpu = GpuType.named(gpu_type, gpus)
+    return Machine(gpu=gpu, types=gpus, gpus=None, where=profile.origin)
 
 
-def this_machine(gpus: Mapping[str, GpuType]) -> Machine:
+def this_machine(gpus: dict[str, GpuType]) -> Machine:
     """The GPUs of this machine, or its CPU."""
     detected = GpuType.detect(gpus)
     if detected is None:
-        return Machine(gpu_type=CPU, gpus=1, where=no_gpu())
+        return Machine(gpu=gpus[CPU], types=gpus, gpus=1, where=no_gpu())
     gpu_type, count = detected
     several = len(GpuType.seen()) > 1
     where = "the GPUs of one type; this machine has several" if several else "this machine"
     here = GpuType.here(gpus)
     if here is not None and gpu_type not in gpus:
         where += f" ({here[1]})"
-    return Machine(gpu_type=gpu_type, gpus=count, where=where)
+    return Machine(gpu=GpuType.named(gpu_type, gpus), types=gpus, gpus=count, where=where)
 
 
 def no_gpu() -> str:
@@ -162,16 +167,17 @@ def rows(
     What cannot fit the memory by its prediction is left out, unless it has run.
     """
     return [
-        _row(workload, case, cost)
+        _row(workload, case, cost, rows_of)
         for workload in workloads
-        for case in _cases(workload, here)
+        for case, rows_of in _cases(workload, here)
         if (cost := _cost(workload, case, measured, predict)) is not None
     ]
 
 
-def _cases(workload: Workload, here: Machine) -> Iterator[Case]:
-    for size, dtype, gpus in workload_cases(workload, here.gpu_type, here.gpus):
-        yield workload.name, size, dtype, here.gpu_type, gpus
+def _cases(workload: Workload, here: Machine) -> Iterator[tuple[Case, str]]:
+    """All cases, each with the GPU type whose row it has."""
+    for size, dtype, gpus, rows_of in workload_cases(workload, here.gpu, here.types, here.gpus):
+        yield (workload.name, size, dtype, here.gpu.name, gpus), rows_of
 
 
 def _cost(
@@ -187,7 +193,7 @@ def _cost(
     return _completed(measured.get(case) or _published(published), expected)
 
 
-def _row(workload: Workload, case: Case, cost: Cost) -> dict[str, Any]:
+def _row(workload: Workload, case: Case, cost: Cost, rows_of: str) -> dict[str, Any]:
     _, size, dtype, gpu_type, gpus = case
     seconds = cost.step_time_s * STEPS if cost.step_time_s is not None else None
     return {
@@ -197,7 +203,8 @@ def _row(workload: Workload, case: Case, cost: Cost) -> dict[str, Any]:
         "dtype": dtype,
         "gpu_type": gpu_type,
         "gpus": gpus,
-        "kind": _kind(workload, size),
+        "kind": _kind(workload, size) + (f", layout of {rows_of}" if rows_of != gpu_type else ""),
+        "layout_of": rows_of if rows_of != gpu_type else None,
         "memory_gb": cost.memory_gb,
         "time_50_steps": _duration(seconds) if seconds is not None else None,
         "time_50_steps_s": seconds,

@@ -11,7 +11,7 @@ GUIDE = "docs/guide.md, Cluster profiles"
 
 
 class Gpus(Value, frozen=True):
-    """The GPUs of this machine: all that were `seen`, and the number and type of those that runs use.
+    """The GPUs of this machine: all that were `seen`, and number and type of those that runs use.
 
     `block` describes the type in llmbx.toml, if it is in no list.
     """

@@ -177,3 +177,16 @@ def test_gpus_of_several_types_are_named(stand_in_nvidia_smi: Machine, tmp_path:
     assert "1 x h100: the GPUs of one type; this machine has several" in _list().stderr
     found = CliRunner().invoke(init.command, ["--output", "-"], catch_exceptions=False).stderr
     assert f"1 x {H100} and 1 x {H200}: GPUs of several types; runs use those of type h100" in found
+
+
+def test_what_an_h200_and_an_a100_run_is_borrowed(stand_in_nvidia_smi: Machine) -> None:
+    """The commonest machines after eight H100: their own rows, and those of the H100 that fit."""
+    stand_in_nvidia_smi("NVIDIA A100-SXM4-80GB, 81920, 550.54, Disabled, 8.0", 8)
+    listed = json.loads(_list("llama3.1", "--format", "json").stdout)
+    kinds = {(row["size"], row["dtype"]): row["kind"] for row in listed}
+    assert kinds == {
+        ("8b", "bf16"): "benchmark, layout of h100",
+        ("8b-1gpu", "bf16"): "part of a model, layout of h100",
+        ("mini", "bf16"): "mini",
+    }
+    assert {row["layout_of"] for row in listed} == {"h100", None}
