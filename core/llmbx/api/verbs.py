@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from ..catalog.derived import scaled_batch as scaled_batch
     from ..catalog.references import Published as PublishedReferences
     from ..catalog.scales import evaluate as evaluate_scale
     from ..catalog.scales import scales as scales_of
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
 PLACES = {
     "PublishedReferences": "catalog.references:Published",
     "evaluate_scale": "catalog.scales:evaluate",
-    "scaled_batch": "catalog.derived",
     "scales_of": "catalog.scales:scales",
     "Case": "cli.cases",
     "print_cases": "cli.cases",

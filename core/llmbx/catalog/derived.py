@@ -65,14 +65,6 @@ def cases(
         yield MINI, dtype_of_mini, 1, gpu.name
 
 
-def scaled_batch(gbs: int, gpus: int, to: int) -> int | None:
-    """The global batch on `to` GPUs that keeps the samples of each data-parallel rank; None if it is not whole.
-
-    The programs of the recipes scale in this way, too; the plugins' tests compare with them.
-    """
-    return None if gbs * to % gpus else gbs * to // gpus
-
-
 def scaled(rows: Sequence[tuple[Recipe, Row]], to: int, what: str) -> Scaled:
     """The nearest of the rows for `to` GPUs: layout and samples of a data-parallel rank are kept.
 
@@ -94,7 +86,7 @@ def scaled(rows: Sequence[tuple[Recipe, Row]], to: int, what: str) -> Scaled:
         problem = f"{what} has no configuration for {to} GPUs, and that for {count} GPUs does not scale to them"
         finding = Finding(rule="gpus", problem=problem, fix=f"use --gpus {either(nearest)}")
     fsdp = evaluate(row.fsdp, count) if isinstance(row.fsdp, str) and to % unit else row.fsdp
-    row = row.replace(gbs=scaled_batch(gbs, count, to) or max(1, gbs * to // count), fsdp=fsdp)
+    row = row.replace(gbs=Row.scaled_batch(gbs, count, to) or max(1, gbs * to // count), fsdp=fsdp)
     return Scaled(recipe=recipe, row=row, gpus=count, finding=finding)
 
 

@@ -174,7 +174,7 @@ def default_dtype(
     The newest recipe with this size, GPU type and scale (else any scale) decides, among the dtypes that the GPU
     `computes`: FP32 for a mini on a CPU, so that it does the same
     work in about the same time on every CPU; else the workload's default if the recipe has it, else the recipe's only
-    dtype, or the first one for a mini.
+    dtype, or the first one for a mini or a part of a model.
     """
     for candidate in newest_first(workload.recipes):
         if recipe not in (None, candidate.name):
@@ -187,7 +187,8 @@ def default_dtype(
         if workload.default_dtype in dtypes:
             return workload.default_dtype
         if dtypes:
-            return dtypes[0] if len(dtypes) == 1 or size == MINI else None
+            first = size == MINI or workload.sizes[size].proxy
+            return dtypes[0] if len(dtypes) == 1 or first else None
     return default_dtype(workload, size, gpu_type, None, recipe, computes) if gpus is not None else None
 
 

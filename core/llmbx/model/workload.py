@@ -179,6 +179,14 @@ class Row(Value, frozen=True):
     note: str = ""
     """What was corrected, and why."""
 
+    @staticmethod
+    def scaled_batch(gbs: int, gpus: int, to: int) -> int | None:
+        """Return the global batch on `to` GPUs that keeps the samples of each data-parallel rank; None if not whole.
+
+        The programs of the recipes scale in this way, too; the plugins' tests compare with them.
+        """
+        return None if gbs * to % gpus else gbs * to // gpus
+
 
 class Exports(Value, frozen=True):
     """Environment variables that a recipe exports only for some of its runs."""

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from llmbx.api import Row as CatalogRow
 from llmbx.api import RunSpec, UsageError, did_you_mean, dtype_name
-from llmbx.api.verbs import scaled_batch
 
 from .atlas.near import distance
 from .case import Case
@@ -420,7 +420,8 @@ def _fitted(case: Case, published: Case) -> Case:
         else:
             break
     unit = int(case.mbs * case.dp)
-    gbs = scaled_batch(published.gbs, published.gpus, case.gpus) or published.gbs * case.gpus / published.gpus
+    whole = CatalogRow.scaled_batch(published.gbs, published.gpus, case.gpus)
+    gbs = whole or published.gbs * case.gpus / published.gpus
     fitted = case.replace(gbs=max(1, round(gbs / unit)) * unit, vp=case.vp if case.pp > 1 else 1)
     return fitted.replace(chosen=published.chosen and _run(fitted) == _run(published))
 

@@ -42,14 +42,16 @@ class VenvRuntime(Runtime):
     def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
         """An offer if the workload has an environment: preferred to containers without GPUs.
 
-        The environments that a recipe has for GPU runs are used only if the user asks for this
-        runtime.
+        If the recipe has an image, its environment for GPU runs is used for a mini or a part of a
+        model where no container tool works; for a benchmark only if the user asks for it.
         """
         if request.environment is None or (spec.image and spec.image.source == "--image"):
             return None
         if spec.gpu_type == "cpu":
             return Offer(rank=10, reason="a run without GPUs needs no container")
-        if spec.gpu_environments:
+        if request.reference is None:
+            return Offer(rank=40, reason="the recipe has no container image")
+        if spec.gpu_environments and not (spec.mini or spec.proxy):
             return None
         return Offer(rank=40, reason="no container tool is available")
 

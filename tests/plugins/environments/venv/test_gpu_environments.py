@@ -1,4 +1,4 @@
-"""GPU runs without a container: which environment, and only if the runtime is asked for."""
+"""GPU runs without a container: which environment, and when it is used."""
 
 from __future__ import annotations
 
@@ -47,8 +47,17 @@ def test_the_environment_is_that_of_the_recipe_for_the_chosen_cuda(
     assert planned(spec_of(workload, runtime="venv", **asked), tmp_path) == name
 
 
-def test_without_being_asked_for_it_is_not_used() -> None:
-    spec = spec_of()
+@pytest.mark.parametrize("asked", [{}, {"size": "314b-1gpu", "gpu_type": "h200", "gpus": 1}])
+def test_a_mini_or_a_part_of_a_model_uses_it_where_no_container_tool_works(asked: dict[str, Any]) -> None:
+    """They are not comparable with published figures; most machines with one GPU have no container tool."""
+    spec = spec_of(**asked)
+    request = load().framework(spec.plugin).prepare_image(spec)
+    chosen = choose_runtime(spec, request, LocalLauncher(), {"venv": VenvRuntime()})
+    assert chosen == ("venv", "auto: no container tool is available")
+
+
+def test_a_benchmark_uses_it_only_if_asked_for() -> None:
+    spec = spec_of().replace(mini=False)
     request = load().framework(spec.plugin).prepare_image(spec)
     assert request.reference and request.environment and request.environment.cuda == 13
     with pytest.raises(InfraError, match="no runtime works here"):
