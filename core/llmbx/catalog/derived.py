@@ -28,7 +28,7 @@ def row_type(
     """The GPU type whose rows a run on `gpu` has: its own, else that of the nearest NVIDIA GPU.
 
     Nearest is the GPU of the closest generation, then with the most memory, that has no more memory than `gpu` and a
-    row in a dtype that `gpu` has. Without one it is the type itself.
+    row in this dtype, or else in one that `gpu` has. Without one it is the type itself.
     """
     names = known_gpu_types(workload, size, recipe)
     if gpu.name in names or "any" in names:
@@ -43,6 +43,8 @@ def row_type(
             if dtype in (None, row_dtype)
         )
     ]
+    if not lenders and dtype is not None:
+        return row_type(workload, size, gpu, gpus, None, recipe)
     return min(lenders, key=lambda lender: (_apart(lender, gpu), -(lender.memory_gb or 0)), default=gpu).name
 
 
@@ -95,8 +97,8 @@ def _unit(row: Row, count: int) -> int:
     whole_batch = count // math.gcd(evaluate(row.gbs, count), count)
     ranks = row.tp * row.pp * row.cp
     experts = row.pp * (row.ep or 1) * (row.etp or row.tp) if row.ep else 1
-    divisor = int(row.fsdp.partition("/")[2] or 1) if isinstance(row.fsdp, str) else 1
-    return math.lcm(whole_batch, ranks, experts if count % experts == 0 else 1, divisor)
+    shards = int(row.fsdp.partition("/")[2] or 1) if isinstance(row.fsdp, str) else int(row.fsdp) * ranks or 1
+    return math.lcm(whole_batch, ranks, experts if count % experts == 0 else 1, shards if count % shards == 0 else 1)
 
 
 def _distance(row: Row, count: int, to: int) -> tuple[bool, float]:

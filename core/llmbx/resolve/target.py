@@ -37,7 +37,6 @@ def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.Gp
     rows_of = row_type(workload, size, gpu, gpus, dtype, recipe)
     dtype = dtype or _default_dtype(layers, workload, size, rows_of, gpu)
     if not gpu.computes(dtype) and gpu_type not in workloads.known_gpu_types(workload, size, recipe):
-        rows_of = row_type(workload, size, gpu, gpus, None, recipe)
         able = [name for name in _known_dtypes(layers, workload, size, rows_of) if gpu.computes(name)]
         what = f"{gpu_type} (compute capability {gpu.compute_capability}) has no {dtype}"
         raise UsageError(f"{what}: use --dtype {either(able)}" if able else what)
