@@ -180,7 +180,7 @@ def _opening(spec: RunSpec, workspace: Workspace, how: str, prediction: Expected
     if chosen := _size_chosen(spec):
         lines.append(chosen)
     if spec.gpu_type == "cpu" and (problem := hardware.why_cpu()):
-        lines.append(f"note: {problem}: this machine's GPUs cannot be used")
+        lines.append(f"note: {problem}")
     if how != workspace.plugins.launcher(spec.launcher).summary:
         lines.append(how)
     if workspace.install.origin == "default":

@@ -8,7 +8,7 @@ import pytest
 
 from llmbx import hookimpl
 from llmbx.measure.judge import Judge
-from llmbx.model import Check, Evidence, Stability, Step
+from llmbx.model import Check, Evidence, RunSpec, Stability, Step
 from llmbx.plugins.manager import Plugins
 from llmbx.run.assess import NO_PLUGIN
 from llmbx.run.finalize import finalize
@@ -70,6 +70,16 @@ def test_a_finding_of_the_judge_has_the_effect_of_its_check(
     assert ("it is wrong (check answer)" in result.warnings) == (effect == "warning")
     assert ("it is wrong (check answer)" in result.not_comparable_because) == (effect == "not comparable")
     assert NO_PLUGIN not in result.warnings
+
+
+def test_the_result_of_a_derived_row_says_so_and_is_not_comparable_with_published_figures(
+    store_run: StoreRun, plugins: Plugins, spec: RunSpec
+) -> None:
+    result = finalize(store_run(spec=spec.replace(gpu_type="h200", layout_of="h100", scaled_from=8)), plugins)
+    assert result is not None and result.data_valid and not result.comparable
+    assert (result.workload.layout_of, result.workload.scaled_from) == ("h100", 8)
+    mark = f"layout of h100, scaled from 8 GPUs; no published figure for {spec.gpus} x h200"
+    assert mark in result.not_comparable_because
 
 
 def test_the_judge_gets_the_steps_and_the_evidence_of_the_run(store_run: StoreRun, plugins: Plugins) -> None:
