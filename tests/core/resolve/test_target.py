@@ -9,6 +9,7 @@ import pytest
 
 from llmbx.catalog import hardware
 from llmbx.errors import UsageError
+from llmbx.model import Reference
 from llmbx.resolve.fitting import Fit, fits, smallest
 
 from .curves import CURVE, DOT, resolved
@@ -128,6 +129,10 @@ def test_runs_of_a_borrowed_row_are_comparable_with_their_like_only() -> None:
     borrowed = resolved(size="8b", gpu_type="h200", gpus=8)
     assert borrowed.work_differences(borrowed.replace(recipe="old")) == []
     own = borrowed.replace(layout_of=None)
+    figure = Reference(source="a page", size="8b", dtype="bf16", gpu_type="h200", gpus=8, step_time_s=1.0)
+    published = CURVE.replace(references=(figure,))
+    assert own.exact_row(published) == figure and borrowed.exact_row(published) is None
+    assert borrowed.why_no_figure(published) == "layout of h100; no published figure for 8 x h200"
     assert own.work_differences(borrowed) == ["the GPU type of the layout differs (None and h100)"]
     scaled = resolved(size="8b", gpu_type="h100", gpus=24)
     assert (scaled.scaled_from, scaled.derived) == (32, "scaled from 32 GPUs; no published figure for 24 x h100")
