@@ -74,7 +74,7 @@ INSTEAD = {
     "run llama3.1 --gpu-type h100-80gb": "(did you mean 'h100'?)",
     "run llama3.1 --size 8": "(did you mean '8b' or '8b-1gpu'?)",
     "run llama3.1 --size 7b": "llama3.1 has no size '7b' (known: 405b,",
-    "run llama3.1 --gpu-type h101": "no GPU type named 'h101' (known: a100,",
+    "run llama3.1 --gpu-type h101": "no GPU type named 'h101' (known: a10, a100,",
     "jobs --status done": "--status done: unknown status: use completed",
     # workloads
     "run llama": "(did you mean 'llama2', 'llama3.1' or 'llama4'?)",
