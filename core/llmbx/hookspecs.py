@@ -270,12 +270,13 @@ def register_sources() -> Sequence[type[SourceReader]]:
     """
 
 
-@hookspec(firstresult=True)
+@hookspec
 def read_logs(path: Path) -> Sequence[TrainingLog] | None:
     """Return the training log at a path, or the logs in a folder, recognized and read; `-` is standard input.
 
     When: by `compare` and `explain`, for an argument that is not a run, through `Plugins.read_logs`. Called for every
-    plugin until one returns logs; that is the plugin of `llmbx parse`. Raise `UsageError` for what is not a log.
+    plugin, third parties first, until one returns a list; the last one is that of `llmbx parse`. Return None to leave
+    the path to others. Raise `UsageError` for what is not a log.
 
     Example::
 

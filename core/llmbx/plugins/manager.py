@@ -445,10 +445,11 @@ class Plugins:
 
     def read_logs(self, path: Path) -> list[TrainingLog]:
         """Return the training log at a path, or the logs in a folder. Raises `UsageError` if no plugin reads logs."""
-        logs: list[TrainingLog] | None = self._first("read_logs", path=path)
-        if logs is None:
-            raise UsageError(f"{path} was not read: no installed plugin reads training logs")
-        return logs
+        for name in hooks.implementers(self.manager, "read_logs", newest_first=True):
+            answers: list[list[TrainingLog]] = self.ask(name, "read_logs", path=path)
+            if answers:
+                return [log for answer in answers for log in answer]
+        raise UsageError(f"{path} was not read: no installed plugin reads training logs")
 
     def find_runs(self, install: Install, text: str) -> RunGroup | None:
         """Return the runs that `text` names for a plugin (for example a sweep's id); None if no plugin knows it."""
