@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..catalog.environments import load_environment as load_environment
     from ..catalog.environments import needed as needed
     from ..catalog.hardware import GpuType as GpuType
-    from ..catalog.seen import Seen as SeenGpus
     from ..catalog.workloads import dtype_name as dtype_name
     from ..catalog.workloads import load_workload as load_workload
     from ..catalog.workloads import load_workloads as load_workloads
@@ -155,7 +154,6 @@ PLACES = {
     "load_environment": "catalog.environments",
     "needed": "catalog.environments",
     "GpuType": "catalog.hardware",
-    "SeenGpus": "catalog.seen:Seen",
     "workload_cases": "catalog.derived:cases",
     "load_workload": "catalog.workloads",
     "load_workloads": "catalog.workloads",
