@@ -75,7 +75,8 @@ def _layout(spec: RunSpec) -> str:
     degrees = {name: getattr(parallelism, name) for name in parallelism.__struct_fields__}
     batch = f"MBS {spec.micro_batch_size}, GBS {spec.global_batch_size}"
     shown = [name.upper() if value is True else f"{name.upper()} {value}" for name, value in degrees.items() if value]
-    return f"{', '.join(shown)}; {batch}, GA {spec.gradient_accumulation}"
+    derived = f" ({spec.derived})" if spec.derived else ""
+    return f"{', '.join(shown)}; {batch}, GA {spec.gradient_accumulation}{derived}"
 
 
 def time_limit(spec: RunSpec) -> str:

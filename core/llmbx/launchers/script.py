@@ -162,12 +162,17 @@ def rank_function(spec: RunSpec, phase: Phase, wrapping: Wrapping, start: Sequen
 
 
 def start_line(script: str, phase: Phase) -> str:
-    """Return the command in `rank_function` that starts the ranks, without the shim; empty if there is no other."""
+    """Return the command in `rank_function` that starts the ranks, without the shim.
+
+    Empty if there is no other, or if it has shell code of several lines (a container tool on this machine).
+    """
     body = script.partition(f"\n{function_name(phase)}() {{\n")[2].partition("\n}\n")[0].splitlines()
     first = len(body) - 1
     while first > 0 and body[first - 1].endswith(" \\"):
         first -= 1
     words = " ".join(line.strip().removesuffix(" \\") for line in body[first:])
+    if words.count("'") % 2:
+        return ""
     return words.partition(f'/bin/sh "$run_dir"/{shim_name(phase)}')[0].removeprefix("exec ").strip()
 
 
