@@ -181,9 +181,11 @@ def _of_catalog(
     row = row.replace(chosen=not reshaped and not spec.layout_of)
     mine = row.replace(gpu_type=question.gpu_type, gpus=question.gpus)
     case = row if mine == row else _fitted(mine, row)
+    batch: dict[str, str] = {}
     if question.gpus != spec.row_gpus:
         base += f" for {spec.row_gpus} GPUs, scaled"
-    changed = _changed(case, settings)
+        batch = {"gbs": str(_divisible(case, settings))}
+    changed = _changed(case, {**batch, **settings})
     own = spec.gpu_type == question.gpu_type and not model.name.endswith(CHANGED)
     framework = workspace.plugins.framework(spec.plugin)
     if question.settings and own and (problem := refusal(changed, spec, framework.check_spec)):
