@@ -30,7 +30,7 @@ KEPT_DIGITS = 100
 
 _LONG_NUMBER = re.compile(r"(?<![0-9])[0-9]{1001,}+")
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 # The longer form first if two forms start alike. Only what launchers and collectors add; a framework's own
 # "[2026-03-27 23:13:07]" is kept.
@@ -61,44 +61,58 @@ class LineReader:
 
     def feed(self, chunk: bytes) -> list[str]:
         """The lines completed by `chunk`."""
+        return split(self.block(chunk))
+
+    def close(self) -> list[str]:
+        """The unfinished last line, marked as truncated, if there is one."""
+        return split(self.last_block())
+
+    def block(self, chunk: bytes) -> bytes:
+        """The lines completed by `chunk`, separated by LF; some may be empty."""
         data = chunk.replace(b"\0", b"") if b"\0" in chunk else chunk
         end = max(data.rfind(b"\n"), data.rfind(b"\r"))
         if end < 0:
             self._keep(data)
-            return []
+            return b""
         block = self._rest + data[:end]
         self._rest = b""
         self._keep(data[end + 1 :])
-        return self._split(block)
+        return self._clean(block)
 
-    def close(self) -> list[str]:
+    def last_block(self) -> bytes:
         """The unfinished last line, marked as truncated, if there is one."""
-        rest, self._rest = self._rest, b""
-        lines = self._split(rest)
-        return [line if line.endswith(CUT) else line + CUT for line in lines]
+        rest, self._rest = self._clean(self._rest), b""
+        return rest if not rest or rest.endswith(CUT.encode()) else rest + CUT.encode()
 
     def _keep(self, data: bytes) -> None:
         # One byte more than LIMIT is kept, to detect at the end of the line that it was too long.
         self._rest += data[: LIMIT + 1 - len(self._rest)]
 
-    def _split(self, block: bytes) -> list[str]:
+    def _clean(self, block: bytes) -> bytes:
         if b"\r" in block:
             block = block.replace(b"\r", b"\n")
         if len(block) > LIMIT and _has_long_line(block):
             block = b"\n".join(map(self._bounded, block.split(b"\n")))
-        text = block.decode("utf-8", "replace")
-        if "\x1b" in text:
-            text = "\n".join(_ANSI.sub("", line) for line in text.split("\n"))
-        lines = [line for line in text.split("\n") if line]
-        if lines and len(max(lines, key=len)) > LONGEST_NUMBER:
-            lines = [_with_short_numbers(line) for line in lines]
-        return lines
+        return _ANSI.sub(b"", block) if b"\x1b" in block else block
 
     def _bounded(self, line: bytes) -> bytes:
         if len(line) <= LIMIT:
             return line
         self.long_lines += 1
         return line[:LIMIT] + CUT.encode()
+
+
+def split(block: bytes) -> list[str]:
+    """The lines of a clean block."""
+    lines = [line for line in block.decode("utf-8", "replace").split("\n") if line]
+    if lines and len(max(lines, key=len)) > LONGEST_NUMBER:
+        lines = [_with_short_numbers(line) for line in lines]
+    return lines
+
+
+def text_of(line: bytes) -> str:
+    """The text of one line of a clean block."""
+    return _with_short_numbers(line.decode("utf-8", "replace"))
 
 
 def last_lines(path: Path | RunFile, size: int) -> list[str]:

@@ -31,17 +31,13 @@ class LogParser(ABC):
     sources: tuple[Source, ...] = ()
     """Other files of the run that it reads."""
     waits: bool = True
-    """Whether it must read the next line whatever it says, as a record is not complete. With `matters`, an attribute or
-    a property that is true only then.
+    """Whether it must read the next line whatever it says, as a record is not complete. With `signs`, an attribute or a
+    property that is true only then.
     """
-
-    def matters(self, text: str) -> bool:
-        """Whether it must read a line while it does not wait. `text` is the line without digits and pointers (0x7f…).
-
-        Without this method it reads every line; with it, long logs are read many times as fast. The line before one
-        that matters is read, too.
-        """
-        return True
+    signs: tuple[str, ...] | None = None
+    """While it does not wait, it gets the lines that have one of these texts or may tell of a failure, each with the
+    line before it: long logs are read many times as fast. Others may be among them. None: it gets every line.
+    """
 
     @abstractmethod
     def feed(self, line: Line) -> Iterable[Record]:

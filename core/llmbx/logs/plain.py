@@ -21,6 +21,8 @@ _PROGRESS = re.compile(
 class PlainParser(LogParser):
     """Finds failures that look alike in all frameworks. After one it counts the lines whose step is a later one."""
 
+    signs = ()
+
     def __init__(self) -> None:
         self._signatures = Signatures()
         self._missing = 0
@@ -30,10 +32,6 @@ class PlainParser(LogParser):
     def waits(self) -> bool:  # type: ignore[override]
         """Whether a failure is open, or its progress is watched."""
         return self._signatures.waits or self._missing > 0
-
-    def matters(self, text: str) -> bool:
-        """Whether a failure may be in the line."""
-        return Signatures.matters(text)
 
     def feed(self, line: Line) -> Iterable[Record]:
         """The failures of one line, or the progress that it shows after one."""

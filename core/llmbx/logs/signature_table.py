@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from .literals import Filter
+from .literals import Filter, skeleton_of
 
 Role = Literal["cause", "precursor", "contact", "watchdog", "end", "scheduler", "stopped", "detail"]
 """The role of a line in a failure.
@@ -216,7 +216,7 @@ TABLE: tuple[Signature, ...] = (
     _signature("rank_exit", "end", r"\b[Rr]ank:? \d{1,7}\b.{0,60}\b(?:exited|terminated) with code -?[1-9]"),
     _signature("rank_exit", "end", r"\brank \d{1,7}\) terminated with signal|^\S{1,80} exited with code [1-9]"),
     # a shell's report of a job, in any language: `job.sh: line 3:  4711 Aborted    python train.py`
-    _signature("rank_exit", "end", "|".join(f"{name}{_REPORT}" for name in ("sh: ", "sh : ", "script: ", "script : "))),
+    *(_signature("rank_exit", "end", f"{name}{_REPORT}") for name in ("sh: ", "sh : ", "script: ", "script : ")),
     _signature("rank_exit", "end", r"RANK \d{1,7} PID \d+ RUNNING AT \S+|BAD TERMINATION"),
     _signature("rank_exit", "end", r": error: \S{1,255}: tasks? [\d,-]+: [A-Z]"),
     _signature("rank_exit", "end", r"^\s*exitcode\s+: -?\d+"),
@@ -248,7 +248,7 @@ def table_filter() -> Filter:
 
 def match(text: str) -> Signature | None:
     """The signature of a line's text; None if no signature matches."""
-    candidates = (TABLE[place] for place in table_filter().places(text))
+    candidates = (TABLE[place] for place in table_filter().places(skeleton_of(text)))
     return next((signature for signature in candidates if signature.pattern.search(text)), None)
 
 

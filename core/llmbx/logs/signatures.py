@@ -23,7 +23,7 @@ from itertools import islice
 
 from ..model import Event
 from ..model.failure import Failure
-from .literals import Filter, without_numbers
+from .literals import Filter, skeleton_of
 from .origin import Origin, origin, unwrapped, without_times
 from .printed import whole
 from .signature_table import BY, Role, Signature, match, table_filter
@@ -134,11 +134,6 @@ class Signatures:
         return self._waits
 
     @staticmethod
-    def matters(text: str) -> bool:
-        """Whether a line with this text, without digits and pointers, must be read while nothing is open."""
-        return _matters(text)
-
-    @staticmethod
     def first_failure(
         events: Sequence[Event], later_steps: Sequence[int] = (), stepped: bool = False
     ) -> Failure | None:
@@ -154,13 +149,13 @@ class Signatures:
         self._finished = True
 
     def _is_quiet(self, line: str) -> bool:
-        """Whether no signature may match the line. It is remembered by the line's shape: a log has few of them."""
-        shape = without_numbers(line)
-        if shape in self._quiet:
+        """Whether no signature may match the line. It is remembered by the skeleton: a log has few of them."""
+        skeleton = skeleton_of(line)
+        if skeleton in self._quiet:
             return True
-        quiet = not _matters(shape.decode("utf-8", "replace"))
-        if quiet and len(self._quiet) < _MAX_SHAPES:
-            self._quiet.add(shape)
+        quiet = not may_fail(skeleton)
+        if quiet and len(self._quiet) < _MAX_SKELETONS:
+            self._quiet.add(skeleton)
         return quiet
 
     def _look(self, line: str) -> list[Event]:
@@ -327,7 +322,7 @@ _CONTAINER = Signature("container_error", "cause", re.compile(""))
 _DETAIL = Signature("nccl_warning", "detail", re.compile(""))
 
 
-_MAX_SHAPES = 4096
+_MAX_SKELETONS = 4096
 _BEGINNINGS = (TRACEBACK, "what():", *_HARMLESS, *_BEFORE, "Last error:", "Root Cause (first observed failure)")
 """What the lines have after which others are read."""
 
@@ -338,13 +333,9 @@ def _others() -> Filter:
     return Filter((*map(re.escape, _BEGINNINGS), _QUOTES.pattern, _EXCEPTION.pattern))
 
 
-def may_matter(line: str) -> bool:
-    """Whether a signature may match the line, or a traceback or the like begin in it."""
-    return _matters(without_numbers(line).decode("utf-8", "replace"))
-
-
-def _matters(text: str) -> bool:
-    return bool(table_filter().places(text) or _others().places(text))
+def may_fail(skeleton: bytes) -> bool:
+    """Whether a signature may match a line with this skeleton, or a traceback or the like begin in it."""
+    return bool(table_filter().places(skeleton) or _others().places(skeleton))
 
 
 def _facts(kind: str, text: str) -> dict[str, str | int | float]:

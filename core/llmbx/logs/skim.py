@@ -1,64 +1,85 @@
 """Choose the lines of a log that its parser must read: most lines of a long log are noise.
 
-Lines that differ only in their numbers have one shape, and a log has few shapes. A parser is asked once about each.
+A log has few skeletons (`literals`), and for each it is asked once whether a parser must read its lines. Only the
+blocks with such a line are split into lines and decoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import islice
 
 from .line import Line
-from .literals import without_numbers
+from .lines import text_of
+from .literals import skeleton, skeleton_of
 from .parser import LogParser
+from .signatures import may_fail
 
-MOST_SHAPES = 1 << 16
-"""Number of shapes that are remembered; more are asked about again."""
+BLOCK = 1 << 16
+"""Bytes of a log that are looked at together: so few that most blocks of a noisy log are only noise."""
+
+MOST_SKELETONS = 1 << 16
+"""Number of skeletons that are remembered; more are asked about again."""
 
 
 class Skimmer:
-    """Passes on the lines that matter to a parser, each with the line before it, and all while the parser waits.
+    """Passes on the lines that a parser must read, each with the line before it, and all while the parser waits.
 
-    With `reads_all` the parser gets every line. Take the lines one at a time: what matters depends on what the parser
-    has read. `number` counts all lines. The loops are written for logs of millions of lines.
+    Take the lines one at a time: what must be read depends on what the parser has read. `number` counts all lines. The
+    loops are written for logs of millions of lines.
     """
 
-    def __init__(self, parser: LogParser, reads_all: bool) -> None:
+    def __init__(self, parser: LogParser) -> None:
         self._parser = parser
-        self._reads_all = reads_all
+        self._signs = None if parser.signs is None else tuple(map(skeleton_of, parser.signs))
         self._quiet: set[bytes] = set()
         self._loud: set[bytes] = set()
         self._skipped: Line | None = None
         self.number = 0
 
-    def lines(self, texts: Sequence[str], arrived: float | None, source: str) -> Iterator[tuple[int, Line]]:
-        """The lines of the next part of the log that the parser must read, each with its number from 1."""
-        places = range(len(texts)) if self._reads_all else self._places(texts)
+    def lines(self, block: bytes, arrived: float | None, source: str) -> Iterator[tuple[int, Line]]:
+        """The lines of the next clean block that the parser must read, each with its number from 1."""
+        block, places, count = self._look(block)
+        if not count:
+            return
+        texts, taken = BytesIO(block), 0
         following, position = 0, 0
         if places and places[0] == 0 and self._skipped is not None and not self._parser.waits:
             yield self.number, self._skipped
-        while position < len(texts):
+        while position < count:
             while following < len(places) and places[following] < position:
                 following += 1
-            if not (self._reads_all or self._parser.waits):
+            if not self._parser.waits:
                 if following == len(places):
                     break
                 position = max(position, places[following] - 1)
-            yield self.number + position + 1, Line(texts[position], arrived, source)
-            position += 1
-        self.number += len(texts)
-        if texts:
-            self._skipped = Line(texts[-1], arrived, source) if position < len(texts) else None
+            text = next(islice(texts, position - taken, None)).rstrip(b"\n")
+            yield self.number + position + 1, Line(text_of(text), arrived, source)
+            position = taken = position + 1
+        self.number += count
+        self._skipped = Line(text_of(block[block.rfind(b"\n") + 1 :]), arrived, source) if position < count else None
 
-    def _places(self, texts: Sequence[str]) -> list[int]:
-        """The places of the lines that may matter to a parser that does not wait."""
-        shapes = without_numbers("\n".join(texts)).split(b"\n")
-        here = set(shapes)
-        for shape in here - self._quiet - self._loud:
-            matters = self._parser.matters(shape.decode("utf-8", "replace"))
-            (self._loud if matters else self._quiet).add(shape)
+    def _look(self, block: bytes) -> tuple[bytes, list[int], int]:
+        """The block without empty lines, the places of the lines that must always be read, and the number of lines."""
+        skeletons = skeleton(block).split(b"\n")
+        here = set(skeletons)
+        if b"" in here:  # of an empty line, or of one that is nothing but a number
+            block = b"\n".join(filter(None, block.split(b"\n")))
+            skeletons = skeleton(block).split(b"\n") if block else []
+        loud = self._loud_of(here)
+        places = [place for place, bones in enumerate(skeletons) if bones in loud] if loud else []
+        return block, places, len(skeletons)
+
+    def _loud_of(self, here: set[bytes]) -> set[bytes]:
+        """The skeletons of lines that must be read."""
+        for bones in here - self._quiet - self._loud:
+            (self._loud if self._must_read(bones) else self._quiet).add(bones)
         loud = here & self._loud
-        places = [place for place, shape in enumerate(shapes) if shape in loud] if loud else []
-        if len(self._quiet) + len(self._loud) > MOST_SHAPES:
+        if len(self._quiet) + len(self._loud) > MOST_SKELETONS:
             self._quiet.clear()
             self._loud.clear()
-        return places
+        return loud
+
+    def _must_read(self, bones: bytes) -> bool:
+        return self._signs is None or any(sign in bones for sign in self._signs) or may_fail(bones)

@@ -45,15 +45,17 @@ class SourceParser(Protocol):
         """Parse records."""
 
 
-def pieces(path: Path | RunFile, reads: Reads) -> Iterator[tuple[bytes, float | None]]:
-    """The content of a file in chunks, each with the time at which it was read while it grew.
+def pieces(
+    path: Path | RunFile, reads: Reads, size: int = CHUNK
+) -> Iterator[tuple[bytes, float | None]]:
+    """The content of a file in chunks of at most `size` bytes, each with the time at which it was read while it grew.
 
     Raises `OSError`. The time is None for what was read first, and for what was not read then.
     """
     with path.open("rb") as file:
         for end, at in (*reads, (None, None)):
             while end is None or file.tell() < end:
-                chunk = file.read(CHUNK if end is None else min(CHUNK, end - file.tell()))
+                chunk = file.read(size if end is None else min(size, end - file.tell()))
                 if not chunk:
                     break
                 yield chunk, at

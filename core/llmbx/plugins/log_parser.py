@@ -55,6 +55,7 @@ class CheckedParser(LogParser):
         self.odd: list[str] = []
         self.first_step = parser.first_step if isinstance(parser.first_step, int) else None
         self.prints = parser.prints if isinstance(parser.prints, Prints) else None
+        self.signs = _read_signs(parser.signs, owner)
         self.measures = read_declared(parser.measures, "measures", Measure, owner)
         self.sources = read_declared(parser.sources, "sources", Source, owner)
         self.over_ranks = OverRanks(self.measures)
@@ -72,18 +73,6 @@ class CheckedParser(LogParser):
     def waits(self) -> bool:  # type: ignore[override]
         """Whether the parser must read the next line whatever it says."""
         return bool(self._parser.waits)
-
-    def matters(self, text: str) -> bool:
-        """Whether the parser must read a line. Raises `PluginError` if it fails."""
-        try:
-            return bool(self._parser.matters(text))
-        except PLUGIN_EXCEPTIONS as error:
-            raise failure(f"{self._owner}: matters of its log parser failed", error) from error
-
-    @property
-    def reads_all(self) -> bool:
-        """Whether the parser does not say which lines matter."""
-        return type(self._parser).matters is LogParser.matters
 
     def feed(self, line: str) -> list[Record]:
         """Return the records of one clean line."""
@@ -162,6 +151,15 @@ class CheckedParser(LogParser):
         self.odd += odd[: MAX_ODD - len(self.odd)]
         if possible is not None:
             take(_plain(possible) if isinstance(possible, Event) else possible)
+
+
+def _read_signs(signs: object, owner: str) -> tuple[str, ...] | None:
+    """What a parser declares as its signs. Raises `PluginError` if it is invalid."""
+    if signs is None:
+        return None
+    if isinstance(signs, tuple | list) and all(isinstance(sign, str) for sign in signs):
+        return tuple(signs)
+    raise PluginError(f"{owner}: signs of its log parser is {describe_type(signs)}, expected a tuple of texts")
 
 
 def _limited(name: str, type_: Any) -> Any:

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..logs.line import Line
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
-from ..logs.skim import Skimmer
+from ..logs.skim import BLOCK, Skimmer
 from ..logs.source_files import Reads, SourceFile, SourceFiles, pieces
 from ..measure.interval import begun_after, with_covers
 from ..model import Damage
@@ -98,7 +98,7 @@ def _lines(path: Path | RunFile, reads: Reads, reader: LineReader, parser: Check
 
 
 def _blocks(path: Path | RunFile, reads: Reads, reader: LineReader, parser: CheckedParser) -> Iterator[Numbered]:
-    skimmer = Skimmer(parser, parser.reads_all)
-    for chunk, at in pieces(path, reads):
-        yield skimmer.lines(reader.feed(chunk), at, path.name)
-    yield skimmer.lines(reader.close(), None, path.name)
+    skimmer = Skimmer(parser)
+    for chunk, at in pieces(path, reads, BLOCK):
+        yield skimmer.lines(reader.block(chunk), at, path.name)
+    yield skimmer.lines(reader.last_block(), None, path.name)

@@ -43,10 +43,11 @@ _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]
      lambda m: {"estimated_memory_gb": read_real(m["gb"])}),
 )  # fmt: skip
 
-_SIGNS = (
+SIGNS = (
     "llmbx: ", "Aborting", "CONFIG ERROR", "number param", "Version:", "estimated memory", "Config param ",
     "Num_devices", "Jax Backend", "Completed eval",
 )  # fmt: skip
+"""Texts of which a line with an event has one."""
 
 _NUMBERS = {
     "global_batch_size_to_train_on": "global_batch_size",
@@ -67,14 +68,9 @@ class Found:
         self._stated: set[tuple[str, str]] = set()
         self._dtype = ""
 
-    @staticmethod
-    def matters(text: str) -> bool:
-        """Return whether an event may be in the line."""
-        return any(sign in text for sign in _SIGNS)
-
     def find(self, text: str, rank: int | None) -> list[Event]:
         """Return the event of a line, if any."""
-        if not self.matters(text):
+        if not any(sign in text for sign in SIGNS):
             return []
         if "Config param " in text:
             return self._param(text, rank)

@@ -31,7 +31,7 @@ from llmbx.api import (
 )
 
 from ..pgle import COLLECT_START, WARM
-from .facts import Facts, Found
+from .facts import SIGNS, Facts, Found
 from .stamps import seconds_of
 
 RESOLUTION = 0.001
@@ -72,6 +72,7 @@ class MaxTextParser(LogParser):
 
     first_step = 0
     prints = Prints(fields=("loss",), every_rank=True, cross_entropy=True, zero_loss=True)
+    signs = ("step: ", *SIGNS)
 
     def __init__(self, last: int | None = None, untimed: frozenset[int] = frozenset()) -> None:
         self._last, self._untimed = last, untimed
@@ -88,10 +89,6 @@ class MaxTextParser(LogParser):
     def waits(self) -> bool:  # type: ignore[override]
         """Whether a traceback is open."""
         return self._signatures.waits
-
-    def matters(self, text: str) -> bool:
-        """Return whether a line may have a step, a fact or a failure."""
-        return "step: " in text or Found.matters(text) or Signatures.matters(text)
 
     def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""

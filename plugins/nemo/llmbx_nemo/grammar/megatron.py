@@ -73,6 +73,10 @@ LONGEST = 4096
 
 _START = re.compile(r"\[after megatron is initialized|\[before the start of training|Starting training loop at")
 _SUMMARY = "Configuration Summary ("
+_FACTS = (
+    "[after ", "[before ", "successfully ", "-checkpoint", "number of parameters", "memory (", "nexpected result",
+    "Starting training", "falling back", "validation loss at",
+)  # fmt: skip
 _LOOP = re.compile(r"Starting training loop at iteration (\d+)")
 
 
@@ -101,6 +105,7 @@ class MegatronParser(LogParser):
         cross_entropy=True,
         interval_means=True,
     )
+    signs = ("iteration", "TFLOP/s/GPU", "Step Time", "] i", _SUMMARY, *_FACTS)
 
     def __init__(self) -> None:
         self._attempts = Attempts()
@@ -117,10 +122,6 @@ class MegatronParser(LogParser):
         """Whether a line, the summary of the configuration or a traceback is open."""
         unfinished = self._records.waiting or self._halves or self._broken
         return bool(unfinished or self._summary.open or self._signatures.waits)
-
-    def matters(self, text: str) -> bool:
-        """Whether a line may have a figure, a fact or a failure."""
-        return _may_measure(text) or _may_be_fact(text) or _SUMMARY in text or Signatures.matters(text)
 
     def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
@@ -266,18 +267,7 @@ def _may_measure(line: str) -> bool:
 
 
 def _may_be_fact(line: str) -> bool:
-    return (
-        "[after " in line
-        or "[before " in line
-        or "successfully " in line
-        or "-checkpoint" in line
-        or "number of parameters" in line
-        or "memory (" in line
-        or "nexpected result" in line
-        or "Starting training" in line
-        or "falling back" in line
-        or "validation loss at" in line
-    )
+    return any(sign in line for sign in _FACTS)
 
 
 def _step(reading: Reading, attempt: int) -> Step:

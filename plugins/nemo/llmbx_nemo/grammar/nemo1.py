@@ -20,9 +20,16 @@ _PAIR = re.compile(rf"(?P<key>[A-Za-z_][\w ]{{0,63}})=(?P<value>{NUMBER})(?=[,\]
 class Nemo1Parser(LogParser):
     """Incremental parser for the logs of NeMo 1."""
 
+    signs = ("global_step=", "Trainer.fit")
+
     def __init__(self) -> None:
         self._attempts = Attempts()
         self._signatures = Signatures()
+
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        """Whether a traceback is open."""
+        return self._signatures.waits
 
     def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""

@@ -34,6 +34,11 @@ SCHEMA = Schema(
 )
 
 _START = re.compile(r"Initializing distributed: GLOBAL_RANK: 0,")
+_MEASURES = ("Training e", ", iteration ")
+_FACTS = (
+    "Checkpoint", "Trainer.fit", "number of parameters", "Total params", "GLOBAL_RANK: ", "nexpected result",
+    "processes registered", "number of microbatches", "falling back",
+)  # fmt: skip
 
 
 class Nemo2Parser(LogParser):
@@ -41,6 +46,7 @@ class Nemo2Parser(LogParser):
 
     first_step = 0
     prints = Prints(fields=("loss", "learning_rate", "global_batch_size"), finished=True, cross_entropy=True)
+    signs = (*_MEASURES, *_FACTS)
 
     def __init__(self) -> None:
         self._attempts = Attempts()
@@ -51,10 +57,6 @@ class Nemo2Parser(LogParser):
     def waits(self) -> bool:  # type: ignore[override]
         """Whether a line or a traceback is open."""
         return self._records.waiting or self._signatures.waits
-
-    def matters(self, text: str) -> bool:
-        """Whether a line may have a step, a fact or a failure."""
-        return _may_measure(text) or _may_be_fact(text) or Signatures.matters(text)
 
     def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
@@ -89,21 +91,11 @@ class Nemo2Parser(LogParser):
 
 
 def _may_measure(line: str) -> bool:
-    return "Training e" in line or ", iteration " in line
+    return any(sign in line for sign in _MEASURES)
 
 
 def _may_be_fact(line: str) -> bool:
-    return (
-        "Checkpoint" in line
-        or "Trainer.fit" in line
-        or "number of parameters" in line
-        or "Total params" in line
-        or "GLOBAL_RANK: " in line
-        or "nexpected result" in line
-        or "processes registered" in line
-        or "number of microbatches" in line
-        or "falling back" in line
-    )
+    return any(sign in line for sign in _FACTS)
 
 
 def _step(reading: Reading, attempt: int) -> Step:

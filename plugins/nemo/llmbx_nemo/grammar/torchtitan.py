@@ -32,6 +32,7 @@ class TorchtitanParser(LogParser):
 
     first_step = 1
     prints = Prints(fields=("loss", "tokens_per_s_per_gpu"), finished=True, cross_entropy=True, interval_means=True)
+    signs = ("step:", "global batch size", "Training ")
 
     def __init__(self) -> None:
         self._attempts = Attempts()
@@ -46,11 +47,6 @@ class TorchtitanParser(LogParser):
     def waits(self) -> bool:  # type: ignore[override]
         """Whether a traceback is open."""
         return self._signatures.waits
-
-    def matters(self, text: str) -> bool:
-        """Return whether a line may have a step, the beginning, the end or a failure."""
-        own = "step:" in text or "global batch size" in text or "Training " in text
-        return own or Signatures.matters(text)
 
     def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
