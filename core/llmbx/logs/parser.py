@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..model import Event, Measure, Prints, Source, SourceRecord, Step
 from ..run_files import RunFile
-from .line import Line
+
+if TYPE_CHECKING:
+    from .line import Line
 
 Record = Step | Event
 """What a parser finds in a log."""

@@ -12,16 +12,13 @@ from ..run_files import RunFile, RunFolder
 from .line import Line, as_lines, rank_in
 from .lines import CHUNK, LineReader
 from .over_ranks import OverRanks
-from .source_reader import SourceReader
+from .source_reader import LINES, SourceReader
 
 MOST_FILES = 4096
 """Maximum number of files of a run that are read, besides its log."""
 
 ATTEMPTS = "attempts"
 """Folder with the files of earlier attempts, which are not read."""
-
-LINES = "lines"
-"""The kind of text, which the parser reads line by line."""
 
 Reads = Sequence[tuple[int, float | None]]
 """How far a file had been read at which times: (bytes, epoch seconds)."""
@@ -45,9 +42,7 @@ class SourceParser(Protocol):
         """Parse records."""
 
 
-def pieces(
-    path: Path | RunFile, reads: Reads, size: int = CHUNK
-) -> Iterator[tuple[bytes, float | None]]:
+def pieces(path: Path | RunFile, reads: Reads, size: int = CHUNK) -> Iterator[tuple[bytes, float | None]]:
     """The content of a file in chunks of at most `size` bytes, each with the time at which it was read while it grew.
 
     Raises `OSError`. The time is None for what was read first, and for what was not read then.

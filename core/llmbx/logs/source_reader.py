@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
+from ..errors import UsageError
 from ..model import SourceRecord
 from .lines import LIMIT
+
+LINES = "lines"
+"""The kind of text, which the parser reads line by line."""
 
 
 class Faults:
@@ -77,6 +81,15 @@ class SourceReader(ABC):
     def close(self) -> list[SourceRecord]:
         """Return the last record, if it is complete without what may have followed."""
         return []
+
+
+FindReader = Callable[[str], type[SourceReader]]
+"""Finds the reader of a kind of files. Raises `UsageError` if there is none."""
+
+
+def no_reader(kind: str) -> type[SourceReader]:
+    """Refuse every kind of files: no plugin is known."""
+    raise UsageError(f"no plugin reads files of the kind {kind}")
 
 
 def _records(count: int) -> str:

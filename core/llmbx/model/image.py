@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from typing import Any
 
@@ -77,6 +76,8 @@ class Environment(Value, frozen=True):
 
     def lock_digest(self) -> str:
         """Return the sha256 (hex) of everything that determines the installed packages; sizes are not included."""
+        import hashlib  # loads OpenSSL, and few commands install anything
+
         base = [self.base.lock_digest()] if self.base else []
         further = [sorted(self.files.items()), sorted(self.variant_packages.items())]
         files = further if self.files or self.variant_packages else []

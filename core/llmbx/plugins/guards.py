@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from ..errors import LlmbxError, PluginError
 from ..logs.parser import LogFormat, LogParser
+from ..logs.source_reader import FindReader, no_reader
 from ..model import Finding
 from .calls import Call
 from .descriptions import describe_type
 from .hangs import NEVER, limit_s
-from .log_parser import CheckedParser, FindReader, no_reader
 from .validation import Returns, method_returns, validate_answer
 
 if TYPE_CHECKING:
     from ..model.evidence import Answer, Check, Evidence
+    from .log_parser import CheckedParser
 
 T = TypeVar("T")
 
@@ -78,6 +79,8 @@ def guard_tool(tool: T, plugin: str, kind: type) -> T:
 
 def make_parser(format_: LogFormat, owner: str, source_reader: FindReader = no_reader) -> CheckedParser:
     """Make the parser of a log format. Raises `PluginError` if it is not one."""
+    from .log_parser import CheckedParser
+
     name = f"parser of log format '{format_.name}'"
     parser = guarded(format_.parser, owner, name, Returns(False, LogParser))()
     return CheckedParser(parser, owner, source_reader)

@@ -9,13 +9,12 @@ import msgspec
 from msgspec.structs import asdict, astuple, fields
 
 from ..codec import convert, validator
-from ..errors import LlmbxError, PluginError, UsageError
+from ..errors import LlmbxError, PluginError
 from ..logs.line import Line
 from ..logs.over_ranks import OverRanks
 from ..logs.parser import LogParser, Record
 from ..logs.printed import LIMITS, sensible
-from ..logs.source_files import LINES
-from ..logs.source_reader import SourceReader
+from ..logs.source_reader import LINES, FindReader, no_reader
 from ..model import Event, Measure, Prints, Source, SourceRecord, Step
 from .calls import PLUGIN_EXCEPTIONS, Call, failure
 from .descriptions import describe_error, describe_type
@@ -26,15 +25,6 @@ Take = Callable[[Record], None]
 
 MAX_ODD = 8
 """Maximum number of lines about values that cannot be true that are kept."""
-
-
-FindReader = Callable[[str], type[SourceReader]]
-"""Finds the reader of a kind of files. Raises `UsageError` if there is none."""
-
-
-def no_reader(kind: str) -> type[SourceReader]:
-    """Refuse every kind of files: no plugin is known."""
-    raise UsageError(f"no plugin reads files of the kind {kind}")
 
 
 class CheckedParser(LogParser):

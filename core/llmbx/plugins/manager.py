@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
@@ -20,8 +20,7 @@ from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat
-from ..logs.source_files import LINES
-from ..logs.source_reader import SourceReader
+from ..logs.source_reader import LINES, SourceReader
 from ..logs.training_log import TrainingLog
 from ..measure.judge import NO_JUDGE, Judge
 from ..model import (
@@ -49,8 +48,10 @@ from .descriptions import with_article
 from .discovery import GROUP, PluginInfo, discover
 from .guards import failed_check, guard_check, guard_format, guard_tool, make_parser
 from .hangs import UNLIMITED
-from .log_parser import CheckedParser
 from .settings_check import check_settings
+
+if TYPE_CHECKING:
+    from .log_parser import CheckedParser
 
 T = TypeVar("T")
 
