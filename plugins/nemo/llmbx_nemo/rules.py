@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from llmbx.api import (
     Finding,
+    GpuType,
     RunSpec,
     emulated_bf16,
 )
@@ -21,7 +22,6 @@ HUB = "https://huggingface.co/"
 EMULATED_BF16 = "2 to 5"
 """Step time with emulated BF16 over that with FP32: 2.5 for Grok-1's mini, 2.9 for Llama 4's and 5.3 for Llama 3.1's
 (torch 2.13 on AVX2, measured with benchmarks/first_run.py)."""
-PRE_BLACKWELL = ("a100", "h100", "h200")
 
 
 def findings(spec: RunSpec) -> list[Finding]:
@@ -180,7 +180,8 @@ def _precision(spec: RunSpec) -> list[Finding]:
     if chosen != "cs" and spec.dtype not in ("bf16", "fp32") and is_function(spec):
         problem = f"recipe {spec.recipe} has its FP8 scaling by the dtype, not by fp8_recipe={chosen}"
         return [Finding(rule="fp8_recipe", problem=problem, fix="use --dtype mxfp8 or fp8, and leave fp8_recipe out")]
-    if spec.dtype == "fp8" and settings(spec).fp8_recipe == "mx" and spec.gpu_type in PRE_BLACKWELL:
+    gpu = GpuType.builtin().get(spec.gpu_type)
+    if spec.dtype == "fp8" and settings(spec).fp8_recipe == "mx" and gpu and not gpu.computes("mxfp8"):
         problem = f"MXFP8 (fp8_recipe mx) needs a Blackwell GPU, not {spec.gpu_type}"
         return [Finding(rule="fp8_recipe", problem=problem, fix="use --set fp8_recipe=cs")]
     return []
