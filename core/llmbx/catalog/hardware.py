@@ -228,6 +228,8 @@ def unlisted(gpu_type: str, gpus: Mapping[str, GpuType] | None = None) -> Seen |
 
 def why_cpu() -> str | None:
     """Why runs use the CPU although there is a GPU or its tool, in one line; None if there is none or it is used."""
+    if here() is not None:
+        return None if detect() else "CUDA_VISIBLE_DEVICES names none of this machine's GPUs"
     amd = [group for group in seen() if group.amd]
     if not amd:
         return driver_problem()

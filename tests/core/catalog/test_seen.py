@@ -161,5 +161,12 @@ def test_an_nvidia_tool_without_gpus_does_not_hide_amds(stand_in: StandIn) -> No
     assert hardware.why_cpu() == "2 x Arcturus GL-XL [AMD Instinct MI100]: llmbx cannot run on AMD GPUs"
 
 
+def test_hidden_gpus_are_not_called_absent(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in("nvidia-smi", printing(H100))
+    assert hardware.why_cpu() is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert hardware.why_cpu() == "CUDA_VISIBLE_DEVICES names none of this machine's GPUs"
+
+
 def test_a_machine_without_a_tool(stand_in: StandIn) -> None:
     assert hardware.detect() is None and hardware.why_cpu() is None and hardware.driver_problem() is None
