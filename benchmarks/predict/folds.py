@@ -39,6 +39,9 @@ def groups(used: Used, name: str) -> list[Hashable]:
         "release": lambda row, case: (row.source, row.release),
         "model": lambda row, case: row.model,
         "GPU": lambda row, case: row.gpu_type,
+        "family": lambda row, case: case.model.family,
+        "stack": lambda row, case: row.stack,
+        "organization": lambda row, case: row.organization,
         "scale": lambda row, case: (*series(row, case), row.gpus > smallest[series(row, case)]),
     }
     return [keys[name](row, case) for row, case, _ in used]

@@ -55,6 +55,11 @@ class Case(Value, frozen=True, kw_only=True):
                 self.recomputed, self.offload_layers)  # fmt: skip
 
     @property
+    def degrees(self) -> tuple[object, ...]:
+        """The layout without what is recomputed or offloaded, which no page of figures prints."""
+        return self.layout[:8]
+
+    @property
     def dp(self) -> float:
         """Data parallelism."""
         return max(1.0, self.gpus / (self.tp * self.pp * self.cp))

@@ -114,7 +114,6 @@ def plan(target: Target, predictor: Predictor, rows: Sequence[Row], workspace: W
         raise UsageError(f"--best: the shape of {base.model.name} is not known")
     if memory.estimate(base) is None:
         raise UsageError(f"--best: the memory of {base.stack} is not known, so what fits is not either")
-    reason = predictor.predict(base, target.base).unknown_because
     row, case = _published(base, rows) or (None, None)
     published = (f"{row.source} {row.release}{_apart(base, row)}", case) if row and case else None
     allowed = rules(target.spec, workspace)
@@ -128,6 +127,7 @@ def plan(target: Target, predictor: Predictor, rows: Sequence[Row], workspace: W
     posterior = predictor.posterior_of(published[1] if published else base)
     times = _times(predictor, posterior, fitting)
     order = np.argsort(times, kind="stable")
+    reason = predictor.predict(fitting[order[0]] if fitting else base, target.base).unknown_because
     best = [_choice(predictor, posterior, fitting[index], rank, published) for rank, index in enumerate(order[:top], 1)]
     theirs = _time_of(published[1], predictor, posterior, fitting, times) if published else None
     rank = int((times < theirs).sum()) + 1 if theirs is not None else None
@@ -148,7 +148,8 @@ def _times(
     """Predicted seconds of a step of each configuration."""
     if not cases:
         return np.zeros(0)
-    return posterior.means(features(cases, predictor.calibration.coefficients))
+    means = posterior.means(features(cases, predictor.calibration.coefficients))
+    return np.maximum(means, [predictor.least(case) for case in cases])
 
 
 def _time_of(

@@ -14,7 +14,8 @@ from .atlas.near import differences, generation
 from .atlas.row import Row
 from .case import Case
 from .cost import memory
-from .cost.roofline import model_flops
+from .cost.rates import LOW
+from .cost.roofline import model_flops, seconds_at_peak
 from .regression.posterior import Posterior
 from .regression.shipped import LEVEL, calibration, familiarity, usable
 
@@ -164,43 +165,82 @@ class Predictor:
         """
         case = case.replace(chosen=case.chosen or self._is_published(case))
         near = self.nearest(case)
-        reason = self._why_unknown(case)
+        needed = self._memory(case)
+        reason = self._too_large(case, needed) or self._why_unknown(case)
         step, terms = UNKNOWN, None
         if reason is None:
             believed = posterior or self.posterior_of(case)
             step = self._step(case, believed)
-            terms = breakdown(believed.terms(case))
+            terms = breakdown(believed.terms(case), step.value)
             reason, step, terms = _narrow_enough(step, terms)
-        needed = memory.estimate(case)
         return Prediction(
             model=case.model.name, configuration=configuration(case), configuration_from=base, step_time_s=step,
             tflops_per_gpu=_rate(step, case.tokens_per_gpu * model_flops(case) / 1e12),
             tokens_per_s_per_gpu=_rate(step, case.tokens_per_gpu), flops_convention="causal", terms=terms,
-            memory_gb=self._memory(case, needed) if needed else UNKNOWN,
+            memory_gb=Estimate(value=needed.total_gb, low=needed.low_gb, high=needed.high_gb) if needed else UNKNOWN,
             memory_terms_gb=needed.terms_gb if needed else None, calibrated_on=self._basis(case),
-            nearest=_nearest(near), unknown_because=reason, notes=_notes(case, needed, self.limit_gb(case.gpu_type)),
+            nearest=_nearest(near), unknown_because=reason, notes=self._notes(case, needed, step),
         )  # fmt: skip
 
-    def _memory(self, case: Case, needed: memory.Memory) -> Estimate:
-        """The memory; if the layout was published with as few GPUs, it can fit the GPU whatever is computed."""
-        limit = self.limit_gb(case.gpu_type)
-        low = needed.low_gb if limit is None or not self._has_run(case) else min(needed.low_gb, limit)
-        return Estimate(value=needed.total_gb, low=low, high=needed.high_gb)
+    def _memory(self, case: Case) -> memory.Memory | None:
+        """The peak memory. What a published figure ran with was in the GPU: the lower end is at most its memory."""
+        needed, limit = memory.estimate(case), self.limit_gb(case.gpu_type)
+        if needed is None or limit is None or not self._has_run(case):
+            return needed
+        return needed.replace(low_gb=min(needed.low_gb, limit))
 
     def _has_run(self, case: Case) -> bool:
         """Whether a figure has this model and layout on as few GPUs with as long sequences."""
         return any(
-            self._same_layout(published, case)
-            and published.model.layers == case.model.layers
-            and published.gpus <= case.gpus
-            and published.seq >= case.seq
-            for _, published, _ in self.used
+            (other.model.name, other.gpu_type, other.degrees) == (case.model.name, case.gpu_type, case.degrees)
+            and other.model.layers >= case.model.layers
+            and other.gpus <= case.gpus
+            and other.seq >= case.seq
+            for _, other, _ in self.used
         )
 
     @staticmethod
     def _same_layout(published: Case, case: Case) -> bool:
         key = (case.model.name, case.gpu_type, case.layout)
         return (published.model.name, published.gpu_type, published.layout) == key
+
+    def _too_large(self, case: Case, needed: memory.Memory | None) -> str | None:
+        """That a configuration does not fit the memory even at the lower end of what it needs."""
+        limit = self.limit_gb(case.gpu_type)
+        if needed is None or limit is None or needed.low_gb <= limit * GIB_GB:
+            return None
+        return (f"does not fit: it needs at least {needed.low_gb:.0f} GB, and {case.gpu_type} has "
+                f"{limit * GIB_GB:.0f} GB")  # fmt: skip
+
+    def _notes(self, case: Case, needed: memory.Memory | None, step: Estimate) -> tuple[str, ...]:
+        notes, limit = [], self.limit_gb(case.gpu_type)
+        if needed is not None and limit is not None and needed.low_gb <= limit * GIB_GB < needed.total_gb:
+            notes.append(f"may not fit: {needed.total_gb:.0f} GB are more than the {limit * GIB_GB:.0f} GB of "
+                         f"{case.gpu_type}")  # fmt: skip
+        if step.value is not None and step.value <= self.least(case) * (1 + 1e-9):
+            notes.append(f"limited to {100 * self._share(case):.0f} % of the peak of {case.gpu_type}, the most that is "
+                         f"published of its generation in {case.dtype}")  # fmt: skip
+        return (*notes, *(() if case.chosen else (OWN_LAYOUT_NOTE,)))
+
+    def least(self, case: Case) -> float:
+        """The shortest step time that is predicted: no figure has a larger share of the peak."""
+        return seconds_at_peak(case) / self._share(case)
+
+    def _share(self, case: Case) -> float:
+        """The largest published share of the peak in the same generation and dtype, else in the dtype, else of all."""
+        own, dtype = generation(case.gpu_type), LOW.get(case.dtype, "wide")
+        shares = self._shares
+        return shares.get((own, dtype)) or shares.get(("", dtype)) or max(shares.values(), default=1.0)
+
+    @functools.cached_property
+    def _shares(self) -> dict[tuple[str, str], float]:
+        """The largest published share of the peak by generation and dtype; an empty generation is all of them."""
+        shares: dict[tuple[str, str], float] = {}
+        for _, case, seconds in self.used:
+            share, dtype = seconds_at_peak(case) / seconds, LOW.get(case.dtype, "wide")
+            for key in ((generation(case.gpu_type), dtype), ("", dtype)):
+                shares[key] = max(share, shares.get(key, 0.0))
+        return shares
 
     def _why_unknown(self, case: Case) -> str | None:
         generations = {generation(published.gpu_type) for _, published, _ in self.used}
@@ -217,11 +257,11 @@ class Predictor:
         mean, deviation = posterior.predict([case])
         familiar = familiarity(case, (published for _, published, _ in self.used))
         half = float(deviation[0]) * self.calibration.width(case, familiar)
-        value, exact = float(mean[0]), self._exact(case)
+        learned, exact = float(mean[0]), self._exact(case)
+        value = max(learned, self.least(case))
+        low, high = max(learned * math.exp(-half), seconds_at_peak(case)), value * math.exp(half)
         printed = [] if exact is None else [self.used[exact][2]]
-        return Estimate(
-            value=value, low=min([value * math.exp(-half), *printed]), high=max([value * math.exp(half), *printed])
-        )
+        return Estimate(value=value, low=min([low, *printed]), high=max([high, *printed]))
 
     def _is_published(self, case: Case) -> bool:
         """Whether a figure of this model on this GPU type has the layout."""
@@ -266,8 +306,10 @@ def _rate(step: Estimate, work: float) -> Estimate:
     return Estimate(value=work / step.value, low=work / step.high, high=work / step.low)
 
 
-def breakdown(seconds: Mapping[str, float]) -> Breakdown:
-    """The terms by kind of work."""
+def breakdown(seconds: Mapping[str, float], step_s: float | None = None) -> Breakdown:
+    """The terms by kind of work, which add up to `step_s`, or to their own sum."""
+    scale = step_s / sum(seconds.values()) if step_s else 1.0
+    seconds = {name: scale * value for name, value in seconds.items()}
     compute = {name: seconds[name] for name in COMPUTE if seconds[name] > 0}
     exposed = {name: seconds[name] for name in COMMUNICATION if seconds[name] > 0}
     return Breakdown(
@@ -293,10 +335,3 @@ def _nearest(near: tuple[Row, dict[str, float]] | None) -> Nearest | None:
         distance=sum(apart.values()), differs_in=apart, model=row.model, gpu_type=row.gpu_type, gpus=row.gpus,
         dtype=row.dtype, step_time_s=row.step_time_s, source=row.source, release=row.release, place=row.place,
     )  # fmt: skip
-
-
-def _notes(case: Case, needed: memory.Memory | None, limit: float | None) -> tuple[str, ...]:
-    notes = [] if case.chosen else [OWN_LAYOUT_NOTE]
-    if needed is not None and limit is not None and needed.total_gb > limit:
-        notes.append(f"{needed.total_gb:.0f} GB are more than the {limit:.0f} GB of {case.gpu_type}")
-    return tuple(notes)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from llmbx.api import Row as CatalogRow
 from llmbx.api import RunSpec, UsageError, did_you_mean, dtype_name
 
-from .atlas.near import distance
+from .atlas.near import distance, generation, gpus_apart
 from .case import Case
-from .cost.model import Model, known, of_shape
+from .cost.model import Model, known, of_shape, terms
 from .cost.rates import LOW, WIDE, rates
 from .cost.rates import known as known_rates
 from .validity import check, refusal
@@ -34,6 +34,8 @@ LAYOUT = ("tp", "pp", "cp", "ep", "etp", "vp", "fsdp", "micro_batch_size", "reco
 """Settings of a run that change its layout."""
 CHANGED = ", changed"
 """End of the name of a model whose shape the user changed."""
+SAMPLE = 4096
+"""Tokens of a sample with which parameters are counted, which do not depend on it."""
 RECOMPUTE = ("none", "selective", "full")
 DTYPES = (*WIDE, *LOW)
 
@@ -123,7 +125,7 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     shape, settings = _split(question.settings)
     model = _reshaped(model, shape)
     spec = _resolved(question, workload, size, workspace) if workload is not None else None
-    if spec is not None and workload is not None:
+    if spec is not None and workload is not None and not _nearer(spec, model, question, rows):
         return _of_catalog(spec, model, workload, question, settings, workspace)
     if question.recipe is not None:
         raise UsageError(
@@ -134,6 +136,15 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
         return Target(_changed(case, settings), base)
     whole = {**settings, "gbs": str(_divisible(case, settings))}
     return Target(_changed(case, whole), base)
+
+
+def _nearer(spec: RunSpec, model: Model, question: Question, rows: Sequence[Row]) -> bool:
+    """Whether the atlas has a layout of this generation of GPUs, and the catalog's configuration is of another one."""
+    assert question.gpu_type is not None
+    mine = generation(question.gpu_type)
+    if question.recipe is not None or generation(spec.gpu_type) == mine:
+        return False
+    return any(generation(row.gpu_type) == mine for row in _bases(model, question.gpu_type, rows))
 
 
 def _on_known_gpus(question: Question, model: Model, rows: Sequence[Row], catalog: Mapping[str, set[int]]) -> Question:
@@ -311,8 +322,12 @@ def _scales(workload: Workload, size: str | None, recipe: str | None) -> dict[st
 def _tries(
     gpu_type: str, gpus: int, dtypes: Sequence[str | None], scales: Mapping[str, set[int]]
 ) -> Iterator[tuple[str, int, str | None]]:
-    """The requested GPU type with its nearest scales, then the other types with theirs."""
-    for candidate in (gpu_type, *sorted(name for name in scales if name != gpu_type and name in known_rates())):
+    """The GPU type asked for with its nearest scales, then the other types with theirs, the most similar first."""
+    others = sorted(
+        (name for name in scales if name != gpu_type and name in known_rates()),
+        key=lambda name: (gpus_apart(gpu_type, name), name),
+    )
+    for candidate in (gpu_type, *others):
         nearest = sorted(scales.get(candidate, ()), key=lambda count: abs(math.log2(count / gpus)))
         yield from ((candidate, count, dtype) for count in dict.fromkeys((gpus, *nearest)) for dtype in dtypes)
 
@@ -373,7 +388,7 @@ def _dtype(name: str) -> str:
 
 
 def _of_nearest(model: Model, question: Question, rows: Sequence[Row]) -> tuple[Case, str]:
-    """The nearest published configuration of the model, scaled to the requested GPUs; a plain one if there is none."""
+    """The nearest published configuration, scaled to the GPUs asked for; a plain one if there is none."""
     assert question.gpu_type is not None and question.gpus is not None
     dtype = _dtype(question.dtype or ("bf16" if question.gpu_type == "a100" else "fp8"))
     plain = Case(
@@ -386,7 +401,7 @@ def _of_nearest(model: Model, question: Question, rows: Sequence[Row]) -> tuple[
         when=when_of(question.release or ""),
         release=question.release or "",
     )
-    cases = [(row, case) for row in rows if _is_base(row, model) and (case := row.case())]
+    cases = [(row, case) for row in _bases(model, question.gpu_type, rows) if (case := row.case())]
     if not cases:
         return plain.replace(gbs=16 * question.gpus, ep=_experts_in(model, question.gpus)), "no published configuration"
     if question.dtype is None:
@@ -397,11 +412,41 @@ def _of_nearest(model: Model, question: Question, rows: Sequence[Row]) -> tuple[
         model=model, gpu_type=question.gpu_type, gpus=question.gpus, dtype=plain.dtype,
         when=when_of(release, case.when) if question.release else case.when, release=release,
     )  # fmt: skip
-    return _fitted(scaled, case), f"{row.source} {row.release}: {row.gpus} x {row.gpu_type} {row.dtype}"
+    base = f"{row.source} {row.release}: {row.gpus} x {row.gpu_type} {row.dtype}"
+    if row.model == model.name:
+        return _fitted(scaled, case), base
+    return _fitted(_suited(scaled, case), case), f"{base}, layout of {row.model}"
 
 
-def _is_base(row: Row, model: Model) -> bool:
-    return row.model == model.name and row.task == "pretrain" and row.tp is not None and row.is_benchmark
+def _bases(model: Model, gpu_type: str, rows: Sequence[Row]) -> list[Row]:
+    """The rows whose layout a configuration of this model can have: the model's own.
+
+    If they are of other generations of GPUs, those of similar models on this GPU type, if there are any.
+    """
+    rows = [row for row in rows if row.task == "pretrain" and row.tp is not None and row.is_benchmark]
+    mine = [row for row in rows if row.model == model.name]
+    if any(generation(row.gpu_type) == generation(gpu_type) for row in mine):
+        return mine
+    return [row for row in rows if row.gpu_type == gpu_type and _similar(row.shape(), model)] or mine
+
+
+def _similar(a: Model, b: Model) -> bool:
+    """Whether the layout of one model suits the other: of one family, with up to twice the parameters."""
+    if a.family != b.family or not (a.has_shape and b.has_shape):
+        return False
+    sizes = [sum(term.parameters for term in terms(model, SAMPLE)) for model in (a, b)]
+    return max(sizes) <= 2 * min(sizes)
+
+
+def _suited(case: Case, published: Case) -> Case:
+    """The published layout for another model: with its sequence and as many tokens, and degrees that divide it."""
+    model, shorter = case.model, published.seq / case.model.seq
+    ep = max(n for n in range(1, case.ep + 1) if model.experts % n == 0) if model.experts else 1
+    tp = max(n for n in range(1, case.tp + 1) if not model.heads or model.heads % n == 0)
+    pp = case.pp if model.layers % case.pp == 0 else 1
+    vp = case.vp if model.layers % (pp * case.vp) == 0 else 1
+    mbs = max(1, round(case.mbs * shorter))
+    return case.replace(seq=model.seq, mbs=mbs, ep=ep, tp=tp, pp=pp, vp=vp)
 
 
 def _apart(plain: Case, case: Case) -> float:
@@ -422,8 +467,7 @@ def _fitted(case: Case, published: Case) -> Case:
         else:
             break
     unit = int(case.mbs * case.dp)
-    whole = CatalogRow.scaled_batch(published.gbs, published.gpus, case.gpus)
-    gbs = whole or published.gbs * case.gpus / published.gpus
+    gbs = published.gbs * published.seq / case.seq * case.gpus / published.gpus
     fitted = case.replace(gbs=max(1, round(gbs / unit)) * unit, vp=case.vp if case.pp > 1 else 1)
     return fitted.replace(chosen=published.chosen and _run(fitted) == _run(published))
 

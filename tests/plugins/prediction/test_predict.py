@@ -13,8 +13,9 @@ from llmbx_prediction.atlas import table
 from llmbx_prediction.case import Case
 from llmbx_prediction.cost import memory
 from llmbx_prediction.cost.model import Model, find
-from llmbx_prediction.cost.roofline import ideal
-from llmbx_prediction.prediction import Predictor, cell
+from llmbx_prediction.cost.rates import known as known_rates
+from llmbx_prediction.cost.roofline import ideal, impossible, seconds_at_peak
+from llmbx_prediction.prediction import GIB_GB, Predictor, cell
 from llmbx_prediction.regression.shipped import KNOWN, calibration, familiarity
 
 from .conftest import Command, write_table
@@ -372,10 +373,58 @@ def test_sharding_and_recomputation_save_the_memory_that_they_are_for() -> None:
 def test_the_memory_of_a_gpu_type_is_the_users(predictor: Predictor) -> None:
     asked = case(pp=1, vp=1, tp=1)
     changed = Predictor(table.shipped(), {asked.gpu_type: 100_000.0})
-    assert "more than the" in predictor.predict(asked, "").notes[0] and changed.predict(asked, "").notes == ()
+    sold, larger = predictor.predict(asked, ""), changed.predict(asked, "")
+    assert "does not fit" in (sold.unknown_because or "") and sold.step_time_s.value is None
+    assert larger.unknown_because is None and larger.step_time_s.value is not None
 
 
 def test_what_does_not_fit_says_so(answer: Answer) -> None:
     words = ("predict", "llama3.1-405b", "--gpu-type", "h100", "--gpus", "8", "--dtype", "bf16")
     found = answer(*words, *[word for key in ("tp", "pp", "cp", "vp") for word in ("--set", f"{key}=1")])
-    assert found["memory_gb"]["value"] > 80 and "more than the 86 GB" in found["notes"][-1]
+    assert found["memory_gb"]["value"] > 80 and found["step_time_s"]["value"] is None
+    assert found["unknown_because"].startswith("does not fit: it needs at least 2")
+
+
+def test_what_was_published_fits_and_what_needs_less_too(predictor: Predictor) -> None:
+    """Nemotron 4 340B ran on 128 H100 with a layout whose memory is estimated too high on a smaller GPU."""
+    published = next(case for _, case, _ in predictor.used if case.model.name == "nemotron4-340b")
+    small = Predictor(table.shipped(), {published.gpu_type: 20.0})
+    found = small.predict(published, "")
+    assert found.step_time_s.value is not None and found.notes[0].startswith("may not fit")
+    assert found.memory_gb.low is not None and found.memory_gb.low <= 20.0 * GIB_GB
+    assert small.predict(published.replace(gpus=published.gpus // 2), "").step_time_s.value is None
+
+
+@pytest.mark.parametrize("gpu_type", sorted({row.gpu_type for row in table.shipped()} & set(known_rates())))
+def test_no_prediction_is_above_what_was_published_of_the_peak(predictor: Predictor, gpu_type: str) -> None:
+    """Products as large as no published model has: their loss at the edges vanishes."""
+    huge = Model(name="huge", layers=8, hidden=2**17, ffn=2**19, heads=1024, groups=8, vocab=32000)
+    asked = case(model=huge, gpu_type=gpu_type, gpus=4096, gbs=65536, mbs=16, tp=8, pp=8, vp=1, dtype="bf16",
+                 stack="maxtext")  # fmt: skip
+    step = predictor.predict(asked, "").step_time_s
+    if step.value is not None and step.low is not None:
+        assert step.low >= seconds_at_peak(asked) and step.value >= predictor.least(asked)
+
+
+def test_an_a100_is_not_faster_than_any_a100_was(answer: Answer) -> None:
+    """llm-foundry's fastest figure is 195 TFLOP/s; the row of B200 for Llama 3.1 8B does not fit an A100."""
+    found = answer("predict", "llama3.1", "--size", "8b", "--gpu-type", "a100", "--gpus", "8", "--dtype", "bf16")
+    assert found["configuration_from"].startswith("llm-foundry") and "8 x a100" in found["configuration_from"]
+    assert 100 < found["tflops_per_gpu"]["value"] < 200
+
+
+def test_the_layout_of_the_nearest_gpu_type_is_borrowed(answer: Answer) -> None:
+    """H200 is a Hopper as H100 is; the rows of B200 come before it in the alphabet."""
+    found = answer("predict", "llama3.1", "--size", "70b", "--gpu-type", "h200", "--gpus", "64")
+    assert found["configuration_from"].endswith("row of h100")
+
+
+def test_a_figure_whose_bubble_is_longer_than_its_step_does_not_calibrate(predictor: Predictor) -> None:
+    """torchtitan's 405B with PP 8 has a local batch of 32, which its schedule splits."""
+    (row,) = [row for row in table.shipped() if row.stack == "torchtitan" and row.model == "llama3.1-405b"]
+    assert row not in [used for used, *_ in predictor.used]
+    asked = row.case()
+    assert asked is not None and row.step_time_s is not None
+    assert "bubble of PP 8" in (impossible(asked, row.step_time_s) or "")
+    assert impossible(asked.replace(mbs=1), row.step_time_s) is None
+    assert "at the peak" in (impossible(asked.replace(mbs=1), 1.0) or "")

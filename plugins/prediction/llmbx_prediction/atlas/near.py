@@ -7,6 +7,7 @@ import math
 
 from ..case import Case
 from ..cost.model import Model
+from ..cost.rates import Rates, rates
 from ..cost.roofline import model_flops
 
 GENERATIONS = {
@@ -21,6 +22,17 @@ LAYOUT = ("tp", "pp", "cp", "ep", "vp", "mbs")
 def generation(gpu_type: str) -> str:
     """The generation of a GPU type; its own name if it is alone."""
     return GENERATIONS.get(gpu_type, gpu_type)
+
+
+def gpus_apart(a: str, b: str) -> tuple[float, float]:
+    """How far two GPU types with known rates are: by generation, then by peak and memory bandwidth in doublings."""
+    mine, theirs = rates(a), rates(b)
+    return _gpus(a, b), _doublings(_bf16(mine), _bf16(theirs)) + _doublings(mine.memory, theirs.memory)
+
+
+def _bf16(gpu: Rates) -> float:
+    """The BF16 peak; 1 if it is unknown, which is far from all."""
+    return gpu.peaks.get("bf16", 1.0)
 
 
 def differences(case: Case, other: Case) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from llmbx.api import UsageError, did_you_mean
 
 from ..case import Case
 from ..cost.rates import rates
+from ..cost.roofline import impossible
 from ..validity import check
 from . import table
 from .row import Row
@@ -111,11 +113,20 @@ def _possible(row: Row, place: str) -> Row:
             check(case)
         except UsageError as error:
             raise UsageError(f"{place}: {error}") from None
-    peak = _peak(case)
-    if peak is not None and tflops is not None and tflops > peak:
+    if tflops is not None and tflops > (_peak(case) or math.inf):
         raise UsageError(f"{place}: {tflops:.0f} TFLOP/s per GPU are more than the peak of {row.gpu_type} in "
-                         f"{case.dtype}, {peak:g}")  # fmt: skip
+                         f"{case.dtype}, {_peak(case):g}")  # fmt: skip
+    reason = _contradiction(row, case)
+    if reason is not None:
+        raise UsageError(f"{place}: {reason}")
     return row
+
+
+def _contradiction(row: Row, case: Case) -> str | None:
+    """Why the step time cannot be that of the row's configuration; None if it can, or nothing can be said."""
+    if row.step_time_s is None or row.tp is None or _peak(case) is None:
+        return None
+    return impossible(case, row.step_time_s)
 
 
 def _peak(case: Case) -> float | None:

@@ -74,6 +74,24 @@ def flops(case: Case) -> tuple[float, float, float, float]:
     return linear * share, experts * share, scores, logits * share
 
 
+def seconds_at_peak(case: Case) -> float:
+    """The time of the model FLOPs of one step at the peak of the GPU: no step is shorter."""
+    gpu = rates(case.gpu_type)
+    linear, experts, scores, logits = flops(case)
+    work = (linear + experts) / gpu.peak(case.dtype) + (scores + logits) / gpu.peak("bf16")
+    return case.tokens_per_gpu * work / 1e12
+
+
+def impossible(case: Case, seconds: float) -> str | None:
+    """Why a step cannot have taken `seconds` in this configuration; None if it can."""
+    least, bubble = seconds_at_peak(case), ideal(case)["bubble"]
+    if seconds < least:
+        return f"the model FLOPs of a step take {least:.4g} s at the peak of {case.gpu_type}, more than {seconds:.4g} s"
+    if seconds < bubble:
+        return f"the bubble of PP {case.pp} takes {bubble:.4g} s at the rated speed, more than {seconds:.4g} s"
+    return None
+
+
 def _trained(case: Case) -> float:
     """With LoRA the weights have no gradients: two of three products remain."""
     return 2 / 3 if case.task == "lora" else 1.0

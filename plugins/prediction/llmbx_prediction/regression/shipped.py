@@ -11,6 +11,7 @@ from llmbx.api import UsageError, Value, read_toml
 from ..atlas.row import Row
 from ..case import Case
 from ..cost.rates import known
+from ..cost.roofline import impossible
 
 LEVEL = 0.9
 """Level of the intervals."""
@@ -72,7 +73,7 @@ def usable(rows: Sequence[Row]) -> list[tuple[Row, Case, float]]:
     """The rows that a prediction can learn from, with configuration and step time in seconds.
 
     Figures that are not benchmarks (`Row.is_benchmark`) are left out, as are rows whose dtype or parallelism is not
-    published, and GPUs without rates.
+    published, GPUs without rates, and figures that their own configuration contradicts (`impossible`).
     """
     figures = []
     for row in rows:
@@ -83,7 +84,9 @@ def usable(rows: Sequence[Row]) -> list[tuple[Row, Case, float]]:
             case = row.case()
         except UsageError:
             continue
-        if case is not None and row.step_time_s is not None and _has_peak(case):
+        if case is None or row.step_time_s is None or not _has_peak(case):
+            continue
+        if impossible(case, row.step_time_s) is None:
             figures.append((row, case, row.step_time_s))
     return figures
 
