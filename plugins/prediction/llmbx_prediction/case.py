@@ -8,6 +8,20 @@ from llmbx.api import Value
 
 from .cost.model import Model
 
+ENGINES = {
+    "megatron-bridge": "megatron",
+    "nemo2": "megatron",
+    "megatron-lm": "megatron",
+    "maxtext": "jax",
+    "paxml": "jax",
+    "torchtitan": "pytorch",
+    "fsdp": "pytorch",
+    "automodel": "pytorch",
+    "llm-foundry": "pytorch",
+}
+"""The code that a stack is built on, with its kernels and schedules."""
+OTHER_STACK = "other"
+"""A stack of which nothing is known."""
 Recompute = Literal["none", "selective", "full"]
 Task = Literal["pretrain", "sft", "lora"]
 
@@ -58,6 +72,11 @@ class Case(Value, frozen=True, kw_only=True):
     def degrees(self) -> tuple[object, ...]:
         """The layout without what is recomputed or offloaded, which no page of figures prints."""
         return self.layout[:8]
+
+    @property
+    def engine(self) -> str:
+        """The code below the stack; its own name if it is alone."""
+        return ENGINES.get(self.stack, self.stack)
 
     @property
     def dp(self) -> float:

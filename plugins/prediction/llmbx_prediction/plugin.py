@@ -43,7 +43,4 @@ def _bounds(estimate: Estimate) -> Bounds:
 
 
 def _source(prediction: Prediction) -> str:
-    basis = prediction.calibrated_on
-    own = f" ({basis.own} of them your own)" if basis.own else ""
-    near = f"{basis.same_model} of this model, {basis.same_gpu_type} of this GPU type"
-    return f"llmbx predict, from {basis.rows} published figures{own}: {near}"
+    return f"llmbx predict, from {prediction.calibrated_on.words()}"

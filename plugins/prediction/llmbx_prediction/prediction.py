@@ -80,13 +80,23 @@ class Nearest(Value, frozen=True, kw_only=True):
 
 
 class Basis(Value, frozen=True, kw_only=True):
-    """The figures that the prediction was calibrated on; `own` of them are the user's."""
+    """The figures that the prediction was calibrated on; `own` of them are the user's, `same_…` those of its kind."""
 
     rows: int
     own: int
     sources: dict[str, int]
     same_model: int
     same_gpu_type: int
+    same_family: int
+    same_stack: int
+    family: str
+    stack: str
+
+    def words(self) -> str:
+        """How many figures there are, and how many of them are of the same kind."""
+        own = f" ({self.own} of them your own)" if self.own else ""
+        return (f"{self.rows} published figures{own}: {self.same_model} of this model, {self.same_gpu_type} of this "
+                f"GPU type, {self.same_family} of {self.family} models, {self.same_stack} of {self.stack}")  # fmt: skip
 
 
 class Prediction(Value, frozen=True, kw_only=True):
@@ -220,6 +230,10 @@ class Predictor:
         if step.value is not None and step.value <= self.least(case) * (1 + 1e-9):
             notes.append(f"limited to {100 * self._share(case):.0f} % of the peak of {case.gpu_type}, the most that is "
                          f"published of its generation in {case.dtype}")  # fmt: skip
+        stacks = dict.fromkeys(other.stack for _, other, _ in self.used)
+        if case.stack not in stacks:
+            notes.append(f"the stack is {case.stack}, of which there is no figure: its scale is its own, and unknown "
+                         f"(calibrated on {', '.join(stacks)})")  # fmt: skip
         return (*notes, *(() if case.chosen else (OWN_LAYOUT_NOTE,)))
 
     def least(self, case: Case) -> float:
@@ -273,8 +287,12 @@ class Predictor:
             sources[row.source] = sources.get(row.source, 0) + 1
         return Basis(
             rows=len(self.used), own=sum(row.release == "own" for row, *_ in self.used), sources=sources,
-            same_model=sum(published.model.name == case.model.name for _, published, _ in self.used),
-            same_gpu_type=sum(published.gpu_type == case.gpu_type for _, published, _ in self.used),
+            same_model=sum(other.model.name == case.model.name for _, other, _ in self.used),
+            same_gpu_type=sum(other.gpu_type == case.gpu_type for _, other, _ in self.used),
+            same_family=sum(other.model.family == case.model.family for _, other, _ in self.used),
+            same_stack=sum(other.stack == case.stack for _, other, _ in self.used),
+            family=case.model.family,
+            stack=case.stack,
         )  # fmt: skip
 
 

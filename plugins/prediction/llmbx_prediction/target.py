@@ -12,7 +12,7 @@ from llmbx.api import Row as CatalogRow
 from llmbx.api import RunSpec, UsageError, did_you_mean, dtype_name
 
 from .atlas.near import distance, generation, gpus_apart
-from .case import Case
+from .case import ENGINES, OTHER_STACK, Case
 from .cost.model import Model, known, of_shape, terms
 from .cost.rates import LOW, WIDE, rates
 from .cost.rates import known as known_rates
@@ -51,6 +51,7 @@ class Question:
     gpus: int | None = None
     release: str | None = None
     recipe: str | None = None
+    stack: str | None = None
     settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -122,8 +123,11 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     question = _on_known_gpus(question, model, rows, _scales(workload, size, question.recipe) if workload else {})
     assert question.gpu_type is not None
     rates(question.gpu_type).peak(_dtype(question.dtype or "bf16"))
+    _check_stack(question.stack, rows)
     shape, settings = _split(question.settings)
     model = _reshaped(model, shape)
+    if any(row.stack == question.stack for row in _bases(model, question.gpu_type, rows)):
+        rows, workload = [row for row in rows if row.stack == question.stack], None
     spec = _resolved(question, workload, size, workspace) if workload is not None else None
     if spec is not None and workload is not None and not _nearer(spec, model, question, rows):
         return _of_catalog(spec, model, workload, question, settings, workspace)
@@ -132,10 +136,18 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
             f"--recipe {question.recipe}: no configuration of {question.names[-1]} for {question.gpu_type}"
         )
     case, base = _of_nearest(model, question, rows)
+    case = case.replace(stack=question.stack or case.stack)
     if "gbs" in settings:
         return Target(_changed(case, settings), base)
     whole = {**settings, "gbs": str(_divisible(case, settings))}
     return Target(_changed(case, whole), base)
+
+
+def _check_stack(stack: str | None, rows: Sequence[Row]) -> None:
+    """Raise `UsageError` for a stack that is neither a known one nor one of a figure."""
+    stacks = dict.fromkeys((*ENGINES, OTHER_STACK, *(row.stack for row in rows)))
+    if stack is not None and stack not in stacks:
+        raise UsageError(f"--stack {stack}: expected {', '.join(stacks)}{did_you_mean(stack, stacks)}")
 
 
 def _nearer(spec: RunSpec, model: Model, question: Question, rows: Sequence[Row]) -> bool:
@@ -196,8 +208,9 @@ def _of_catalog(
     if question.gpus != spec.row_gpus:
         base += f" for {spec.row_gpus} GPUs, scaled"
         batch = {"gbs": str(_divisible(case, settings))}
+    case = case.replace(stack=question.stack or case.stack)
     changed = _changed(case, {**batch, **settings})
-    own = spec.gpu_type == question.gpu_type and not model.name.endswith(CHANGED)
+    own = case.stack == row.stack and spec.gpu_type == question.gpu_type and not model.name.endswith(CHANGED)
     framework = workspace.plugins.framework(spec.plugin)
     if question.settings and own and (problem := refusal(changed, spec, framework.check_spec)):
         raise UsageError(problem)
@@ -258,7 +271,7 @@ def _reshaped(model: Model, shape: Mapping[str, str]) -> Model:
 
 
 def _changed(case: Case, settings: Mapping[str, str]) -> Case:
-    values: dict[str, Any] = _consequences(settings)
+    values: dict[str, Any] = _consequences(case, settings)
     for key, text in settings.items():
         if key == "fp8_recipe":
             values["dtype"] = "mxfp8" if text == "mx" else "fp8"
@@ -276,11 +289,13 @@ def _changed(case: Case, settings: Mapping[str, str]) -> Case:
     return check(changed if changed.layout == case.layout else changed.replace(chosen=False))
 
 
-def _consequences(settings: Mapping[str, str]) -> dict[str, Any]:
-    """What follows from the pipeline: none has no virtual stages, one has neither FSDP nor offloaded layers."""
+def _consequences(case: Case, settings: Mapping[str, str]) -> dict[str, Any]:
+    """What follows from the pipeline: none has no virtual stages, one no offloaded layers, and Megatron's no FSDP."""
     if "pp" not in settings:
         return {}
-    return {"vp": 1} if settings["pp"] == "1" else {"fsdp": False, "offload_layers": 0}
+    if settings["pp"] == "1":
+        return {"vp": 1}
+    return {"fsdp": case.fsdp and case.engine != "megatron", "offload_layers": 0}
 
 
 def _resolved(question: Question, workload: Workload | None, size: str | None, workspace: Workspace) -> RunSpec | None:

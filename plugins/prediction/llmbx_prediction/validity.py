@@ -32,7 +32,7 @@ def check(case: Case) -> Case:
         raise UsageError(f"EP {case.ep} x ETP {case.etp} does not divide the {case.gpus // case.pp} GPUs of a stage")
     if model.heads and model.heads % case.tp:
         raise UsageError(f"TP {case.tp} does not divide the {model.heads} attention heads")
-    if case.fsdp and case.pp > 1:
+    if case.fsdp and case.pp > 1 and case.engine == "megatron":
         raise UsageError(f"FSDP cannot be combined with PP {case.pp}: use --set fsdp=false or --set pp=1")
     if model.has_shape and case.pp > model.layers:
         raise UsageError(f"{model.layers} layers do not split into PP {case.pp} stages")

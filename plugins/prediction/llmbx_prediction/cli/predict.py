@@ -41,6 +41,9 @@ PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_
 @click.option("--dtype", help="Data type: bf16, fp8, mxfp8 or nvfp4.  [default: the workload's]")
 @click.option("--recipe", help="Recipe of the catalog.  [default: the newest with these GPUs]")
 @click.option("--release", metavar="YY.MM", help="Release of the framework, for example 26.04.  [default: the newest]")
+@click.option("--stack", metavar="STACK",
+              help="Training stack: megatron-bridge, nemo2, megatron-lm, maxtext, torchtitan, fsdp, automodel, other …"
+              "  [default: the recipe's]")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="Change the configuration (tp, pp, cp, ep, etp, vp, mbs, gbs, seq, fsdp, recompute) or the model "
               "(layers, hidden, ffn, heads, groups, vocab, experts …).")  # fmt: skip
@@ -66,6 +69,7 @@ def command(
     Examples:
       llmbx predict llama3.1 --size 405b --gpu-type gb200 --gpus 512
       llmbx predict deepseek-v3 --gpu-type gb300 --gpus 256 --dtype mxfp8 --set pp=2 --format json
+      llmbx predict llama3.1 --size 70b --gpu-type h100 --gpus 64 --stack torchtitan
       llmbx predict llama3.1 --size 70b --gpu-type h100 --gpus 512 --best
     """
     from ..atlas import own, table
@@ -83,6 +87,7 @@ def command(
         gpus=options["gpus"],
         release=options["release"],
         recipe=options["recipe"],
+        stack=_lower(options["stack"]),
         settings=parse_pairs("--set", settings),
     )
     changed = GpuType.extend(workspace.config.gpus)
@@ -154,16 +159,17 @@ def _lines(prediction: Prediction) -> list[str]:
         f"{key}={value}" for key, value in prediction.configuration.items() if value not in (1, False, "", "none")
     )
     basis, near = prediction.calibrated_on, prediction.nearest
-    lines = [f"{prediction.model}: {shown}", f"configuration: {prediction.configuration_from}",
-             f"calibrated on {basis.rows} published figures ({basis.own} of them your own): {basis.same_model} of this "
-             f"model, {basis.same_gpu_type} of this GPU type"]  # fmt: skip
+    lines = [f"unknown: {prediction.unknown_because}"] if prediction.unknown_because else []
+    lines += [
+        f"{prediction.model}: {shown}",
+        f"configuration: {prediction.configuration_from}",
+        f"calibrated on {basis.words()}",
+    ]
     if near is not None:
         what = ", ".join(near.differs_in) or "nothing"
         time = f" {near.step_time_s:.4g} s," if near.step_time_s else ""
         lines.append(f"nearest: {near.model} on {near.gpus} x {near.gpu_type} {near.dtype},{time} {near.source} "
                      f"{near.release}; distance {near.distance:.2f}, differs in {what}")  # fmt: skip
-    if prediction.unknown_because:
-        lines.append(f"unknown: {prediction.unknown_because}")
     return [*lines, *(f"note: {note}" for note in prediction.notes)]
 
 
