@@ -7,7 +7,7 @@ PYTEST  := LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest
 CORES   := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
 
-.PHONY: test unit lint mutants fuzz docs docs-release pictures images release clean
+.PHONY: test unit lint mutants fuzz predict-calibration predict-errors docs docs-release pictures images release clean
 
 test: unit
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration tests/thorough
@@ -26,6 +26,14 @@ mutants: $(VENV)/.ready
 # Valid files with single values changed, 10,000 of each kind, given to a verb or two that read them: about an hour.
 fuzz: $(VENV)/.ready
 	$(VENV)/bin/python -m tests.fuzz_values $(KINDS)
+
+# The factors of predictions' intervals, from the table; PREDICT_DATA: the folder that docs/prediction.md describes.
+predict-calibration: $(VENV)/.ready
+	$(VENV)/bin/python benchmarks/predict/calibrate.py 0 $(PREDICT_DATA)
+
+# The errors of predictions with whole groups left out, into docs/prediction.md: about three minutes.
+predict-errors: $(VENV)/.ready
+	$(VENV)/bin/python benchmarks/predict/by_group.py --write
 
 # The documentation as a site in build/site; dead links are errors.
 docs: $(TEST)/docs/.ready

@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import vtrain
-from folds import FOLDS, factor, groups, left_out_errors
+from folds import FOLDS, all_errors, factor, groups, widths
+from sources import BRIDGE
 
 from llmbx_prediction.atlas import table
 from llmbx_prediction.cost.roofline import NAMES
 from llmbx_prediction.regression.features import features
 from llmbx_prediction.regression.kernel import COMPONENTS, NOISE, Pairs
 from llmbx_prediction.regression.posterior import Posterior
-from llmbx_prediction.regression.shipped import KINDS, KNOWN, OWN_LAYOUT, Calibration, calibration, usable
+from llmbx_prediction.regression.shipped import FAMILIES, OWN_LAYOUT, Calibration, calibration, usable
 
 TARGET = Path(__file__).parents[2] / "plugins" / "prediction" / "llmbx_prediction" / "data" / "calibration.toml"
 _INVERSE = (1.5, 0.5, 1.8, 2.5, 1.2, 0.8, 0.6, 0.3, 1.0, 1.2, 0.5, 0.4, 0.4, 0.3, 0.6, 0.7, 0.7, 0.8)
@@ -33,8 +33,9 @@ COEFFICIENTS = dict(zip(NAMES, _INVERSE, strict=True))
 """Seconds of each term over those at rated speed: the inverse of usual efficiencies, rounded."""
 SCALES = {
     "all": 0.05, "terms": 0.3, "terms by GPU": 0.06, "terms by family": 0.1, "terms by dtype": 0.05,
-    "terms by stack": 0.3, "model": 0.03, "dtype": 0.02, "dtype by generation": 0.02, "dtype by family": 0.04,
-    "GPU by family": 0.06, "stack": 0.1, "task": 0.03, "stack over time": 0.04, "model over time": 0.02,
+    "terms by engine": 0.6, "terms by stack": 0.3, "model": 0.03, "dtype": 0.02, "dtype by generation": 0.02,
+    "dtype by family": 0.04,
+    "GPU by family": 0.06, "engine": 0.05, "stack": 0.1, "task": 0.03, "stack over time": 0.04, "model over time": 0.02,
     "family over time": 0.06, "layout": 0.03, "shape by generation": 0.09, "shape and layout": 0.05, "cell": 0.01,
     "cell over time": 0.01, NOISE: 0.03,
 }  # fmt: skip
@@ -62,7 +63,7 @@ def loss(posterior: Posterior, folds: dict[str, list[object]], weights: np.ndarr
 def search(used: list, folds: dict, scales: dict[str, float], rounds: int) -> dict[str, float]:
     """Lower the loss by steps of one scale at a time."""
     cases, seconds = [case for _, case, _ in used], [time for *_, time in used]
-    weights = np.array([1.0 if "performance summary" in row.source else ELSEWHERE for row, *_ in used])
+    weights = np.array([1.0 if row.source == BRIDGE else ELSEWHERE for row, *_ in used])
     random, steps = np.random.default_rng(0), dict.fromkeys(scales, 0.8)
     known = features(cases, COEFFICIENTS)
     pairs = Pairs(known, known)
@@ -91,34 +92,33 @@ def search(used: list, folds: dict, scales: dict[str, float], rounds: int) -> di
     return scales
 
 
-def intervals(used: list, folds: dict, scales: dict[str, float]) -> dict[str, float]:
-    """The width of the intervals by what is known: quantiles of the errors over their deviations in all folds."""
-    sizes = defaultdict(list)
-    for name in FOLDS:
-        for error in left_out_errors(used, folds[name], COEFFICIENTS, scales):
-            sizes[error.known].append(error.size)
-    return {name: _width(name, sizes[name]) for name in (f"{kind}: {known}" for kind in KINDS for known in KNOWN)}
+def intervals(used: list, scales: dict[str, float]) -> dict[str, float]:
+    """The factors of the intervals by what is known, printed."""
+    factors = widths(used, all_errors(used, COEFFICIENTS, scales))
+    for name, value in factors.items():
+        print(f"{name:32} {value:.2f} standard deviations", flush=True)
+    return {name: round(value, 3) for name, value in factors.items()}
+
+
+def models(used: list) -> dict[str, int]:
+    """How many models with figures each family has."""
+    return {family: len({case.model.name for _, case, _ in used if case.model.family == family}) for family in FAMILIES}
 
 
 def own_layouts(used: list, scales: dict[str, float], folder: Path) -> float:
     """The width of the intervals of layouts that nobody chose: of vTrain's sweeps, each of its models left out."""
     sizes = [size for data in vtrain.tables(folder)
              for _, size in vtrain.unseen_models(used, data, COEFFICIENTS, scales)]  # fmt: skip
-    return _width(OWN_LAYOUT, sizes)
-
-
-def _width(name: str, sizes: list[float]) -> float:
-    """The factor of an interval, printed with what it comes from."""
-    found = factor(sizes)
-    print(f"{name:24} {len(sizes):4} figures, {found:.2f} standard deviations", flush=True)
-    return round(found, 3)
+    value = round(factor(sizes), 3)
+    print(f"{OWN_LAYOUT:32} {value:.2f} standard deviations", flush=True)
+    return value
 
 
 def write(calibration: Calibration) -> None:
     """Write the calibration as TOML."""
     lines = ["# Written by benchmarks/predict/calibrate.py from the table of published figures.",
              "# See docs/prediction.md."]  # fmt: skip
-    tables = {"coefficients": 4, "scales": 4, "quantiles": 4, "outliers": 9}
+    tables = {"coefficients": 4, "scales": 4, "quantiles": 4, "models": 4, "outliers": 9}
     for name, digits in tables.items():
         values = getattr(calibration, name)
         lines += ["", f"[{name}]", *(f'"{key}" = {value:.{digits}g}' for key, value in values.items())]
@@ -132,12 +132,13 @@ def main(rounds: int, folder: Path | None, fresh: bool) -> None:
     names = (*COMPONENTS, NOISE)
     scales = {name: SCALES[name] for name in names}
     if not fresh and TARGET.exists():
-        scales = {name: calibration().scales[name] for name in names}
+        scales |= {name: scale for name, scale in calibration().scales.items() if name in scales}
     scales = {name: float(f"{value:.4g}") for name, value in search(used, folds, scales, rounds).items()}
     whole = Posterior([case for _, case, _ in used], [time for *_, time in used], COEFFICIENTS, scales)
     own = own_layouts(used, scales, folder) if folder else calibration().quantiles[OWN_LAYOUT]
-    quantiles = {**intervals(used, folds, scales), OWN_LAYOUT: own}
-    write(Calibration(coefficients=COEFFICIENTS, scales=scales, quantiles=quantiles, outliers=whole.outliers()))
+    quantiles = {**intervals(used, scales), OWN_LAYOUT: own}
+    write(Calibration(coefficients=COEFFICIENTS, scales=scales, quantiles=quantiles, models=models(used),
+                      outliers=whole.outliers()))  # fmt: skip
 
 
 if __name__ == "__main__":

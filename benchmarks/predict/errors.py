@@ -20,6 +20,7 @@ from pathlib import Path
 import folds
 import numpy as np
 from folds import Used, groups, series
+from sources import BRIDGE
 
 from llmbx.api import RunSpec, UsageError, Workload
 from llmbx.config.profiles import Config
@@ -40,12 +41,18 @@ Subset = Callable[[Row], bool]
 
 
 def left_out(used: Used, keys: Sequence[Hashable], wanted: Sequence[bool], shipped: Calibration) -> Predicted:
-    """The prediction of every wanted figure by the figures of all other groups, with its interval."""
+    """The prediction of every wanted figure by the figures of all other groups, with its interval.
+
+    Figures of models that would be unknown are left out.
+    """
     found: Predicted = {}
     for index, (mean, deviation, known) in folds.left_out(
         used, keys, wanted, shipped.coefficients, shipped.scales
     ).items():
-        width = float(np.exp(deviation * shipped.width(used[index][1], known)))
+        factor = shipped.width(used[index][1], known)
+        if factor is None:
+            continue
+        width = float(np.exp(deviation * factor))
         found[index] = mean, mean / width, mean * width
     return found
 
@@ -151,7 +158,7 @@ def _same_work(case: Case, first: Case) -> bool:
 def published(used: Used, shipped: Calibration) -> None:
     """The errors on the shipped table, for the newest source and for all."""
     subsets: dict[str, Subset] = {
-        "Megatron-Bridge, pre-training": lambda row: "performance summary" in row.source and row.task == "pretrain",
+        "Megatron-Bridge, pre-training": lambda row: row.source == BRIDGE and row.task == "pretrain",
         "all published figures": lambda row: True,
     }
     for name in ("model and GPU", "release", "model", "GPU"):

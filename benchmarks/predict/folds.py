@@ -11,8 +11,10 @@ import numpy as np
 
 from llmbx_prediction.atlas.row import Row
 from llmbx_prediction.case import Case
+from llmbx_prediction.regression.features import features
+from llmbx_prediction.regression.kernel import covariance
 from llmbx_prediction.regression.posterior import Posterior
-from llmbx_prediction.regression.shipped import LEVEL, familiarity
+from llmbx_prediction.regression.shipped import FAMILIES, KINDS, KNOWN, LEVEL, UNSEEN, familiarity
 
 Used = Sequence[tuple[Row, Case, float]]
 FOLDS = ("model and GPU", "release", "model", "scale", "GPU")
@@ -65,9 +67,19 @@ def left_out(
         if wanted[index]:
             members[key].append(index)
     found = {}
+    described = features([case for _, case, _ in used], coefficients)
+    shared = covariance(described, described, scales)
     for key, asked in members.items():
-        rest = [item for index, item in enumerate(used) if keys[index] != key]
-        posterior = Posterior([c for _, c, _ in rest], [t for *_, t in rest], coefficients, scales)
+        kept = [index for index in range(len(used)) if keys[index] != key]
+        rest = [used[index] for index in kept]
+        posterior = Posterior(
+            [case for _, case, _ in rest],
+            [seconds for *_, seconds in rest],
+            coefficients,
+            scales,
+            described.part(kept),
+            shared[np.ix_(kept, kept)],
+        )
         means, deviations = posterior.predict([used[index][1] for index in asked])
         for index, mean, deviation in zip(asked, means, deviations, strict=True):
             known = familiarity(used[index][1], (case for _, case, _ in rest))
@@ -85,6 +97,53 @@ def left_out_errors(
             for index, (mean, deviation, known) in found.items()]  # fmt: skip
 
 
+LEAST_GROUPS = 9
+"""Groups below which no quantile at the level of the intervals can be told: 9 of 10 need a tenth that is larger."""
+
+
+def factor_of_groups(sizes: Mapping[Hashable, Sequence[float]]) -> float | None:
+    """The factor of an interval for a group without any figure; None for too few groups.
+
+    Errors within a group are one error seen many times, so each group counts as much as another, and a further group
+    may be worse than all (split conformal prediction).
+    """
+    if len(sizes) < LEAST_GROUPS:
+        return None
+    weighted = sorted((size, 1 / len(group)) for group in sizes.values() for size in group)
+    total, level = 0.0, LEVEL * (len(sizes) + 1) - 1e-9
+    for size, weight in weighted:
+        total += weight
+        if total >= level:
+            return max(NARROWEST, size)
+    return None
+
+
 def factor(sizes: Sequence[float]) -> float:
     """The factor of an interval: the quantile of errors in standard deviations at the level of the intervals."""
     return max(NARROWEST, float(np.quantile(sizes, LEVEL, method="inverted_cdf")))
+
+
+def all_errors(used: Used, coefficients: Mapping[str, float], scales: Mapping[str, float]) -> list[tuple[str, Error]]:
+    """The errors of all figures in all folds, with the name of the fold."""
+    return [
+        (name, error) for name in FOLDS for error in left_out_errors(used, groups(used, name), coefficients, scales)
+    ]
+
+
+def widths(used: Used, errors: Sequence[tuple[str, Error]]) -> dict[str, float]:
+    """The factors of the intervals by what is known, from these errors.
+
+    Those of models with figures are quantiles over all figures; those of models without any come from the models of
+    their family that were left out whole, and are missing for a family with too few.
+    """
+    sizes: dict[str, list[float]] = defaultdict(list)
+    unseen: dict[str, dict[Hashable, list[float]]] = {family: defaultdict(list) for family in FAMILIES}
+    for name, error in errors:
+        sizes[error.known].append(error.size)
+        if name == "model":
+            model = used[error.index][1].model
+            unseen[model.family][model.name].append(error.size)
+    names = [f"{kind}: {known}" for kind in KINDS for known in KNOWN]
+    factors = {name: factor(sizes[name]) for name in names if sizes[name]}
+    of_families = {f"{family}: {UNSEEN}": factor_of_groups(unseen[family]) for family in FAMILIES}
+    return factors | {name: value for name, value in of_families.items() if value is not None}

@@ -20,6 +20,7 @@ from llmbx.config.profiles import Config
 from llmbx.config.request import Request
 from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
+from llmbx_prediction.atlas import table
 from llmbx_prediction.atlas.row import Row
 from llmbx_prediction.cost.model import find
 from llmbx_prediction.target import of_spec
@@ -312,7 +313,25 @@ def titan(folder: Path) -> Iterator[Row]:
         )  # fmt: skip
 
 
-READERS: tuple[Callable[[Path], Iterator[Row]], ...] = (bridge, cards, exemplar, catalog, mlperf, foundry, titan)
+PUBLISHED = Path(__file__).parent / "published.csv"
+"""Figures of pages that have few, each read in its source."""
+
+
+def published(folder: Path) -> Iterator[Row]:
+    """The figures of `PUBLISHED`, whose columns are those of the atlas."""
+    yield from table.read(PUBLISHED)
+
+
+READERS: tuple[Callable[[Path], Iterator[Row]], ...] = (
+    bridge,
+    cards,
+    exemplar,
+    catalog,
+    mlperf,
+    foundry,
+    titan,
+    published,
+)
 
 
 def with_layouts(rows: list[Row]) -> list[Row]:

@@ -31,10 +31,21 @@ def test_nine_of_ten_figures_lie_within_their_interval_without_their_gpu_type(fo
     errors = {index: abs(math.log(mean / used[index][2])) for index, (mean, *_) in found.items()}
     inside: dict[str, list[bool]] = {kind: [] for kind in KINDS}
     for index, (_, deviation, known) in found.items():
-        width = deviation * shipped.width(used[index][1], known)
-        inside[known.partition(":")[0]].append(errors[index] <= width)
+        width = shipped.width(used[index][1], known)
+        if width is not None:
+            inside[KINDS[bool(used[index][1].model.experts)]].append(errors[index] <= deviation * width)
     assert {kind: 0.85 <= statistics.mean(each) <= 0.95 for kind, each in inside.items()} == dict.fromkeys(KINDS, True)
     assert statistics.mean(errors.values()) < 0.25
+
+
+def test_a_family_has_a_factor_from_nine_models_on(folds: ModuleType) -> None:
+    """Each model counts as much as another, however many figures it has, and the next may be worse than all."""
+    eight = {name: [1.0] for name in "abcdefgh"}
+    assert folds.factor_of_groups(eight) is None
+    assert folds.factor_of_groups({**eight, "i": [3.0]}) == 3.0
+    assert folds.factor_of_groups({**eight, "i": [3.0], "j": [2.0] * 100, "k": [1.5]}) == 3.0
+    many = {str(number): [float(number)] * 5 for number in range(1, 20)}
+    assert folds.factor_of_groups(many) == 18.0
 
 
 def test_the_coefficients_are_those_of_the_program(folds: ModuleType) -> None:

@@ -17,7 +17,7 @@ from .cost import memory
 from .cost.rates import LOW
 from .cost.roofline import model_flops, seconds_at_peak
 from .regression.posterior import Posterior
-from .regression.shipped import LEVEL, calibration, familiarity, usable
+from .regression.shipped import LEVEL, UNSEEN, calibration, familiarity, usable
 
 COMPUTE = (
     "gemm",
@@ -33,6 +33,9 @@ COMPUTE = (
 COMMUNICATION = ("tensor parallel", "context parallel", "expert parallel", "data parallel", "pipeline")
 WIDEST = 5.0
 """An interval whose ends differ by more than this factor says nothing: the value is then unknown."""
+
+OLDER = 1.0
+"""Years before the oldest published figure from which on a step time is predicted: older kernels are other kernels."""
 
 FURTHEST = 8
 """Times the GPUs of the largest published figure up to which a step time is predicted."""
@@ -202,11 +205,12 @@ class Predictor:
     def _has_run(self, case: Case) -> bool:
         """Whether a figure has this model and layout on as few GPUs with as long sequences."""
         return any(
-            (other.model.name, other.gpu_type, other.degrees) == (case.model.name, case.gpu_type, case.degrees)
-            and other.model.layers >= case.model.layers
-            and other.gpus <= case.gpus
-            and other.seq >= case.seq
-            for _, other, _ in self.used
+            (published.model.name, published.gpu_type, published.degrees)
+            == (case.model.name, case.gpu_type, case.degrees)
+            and published.model.layers >= case.model.layers
+            and published.gpus <= case.gpus
+            and published.seq >= case.seq
+            for _, published, _ in self.used
         )
 
     @staticmethod
@@ -230,7 +234,11 @@ class Predictor:
         if step.value is not None and step.value <= self.least(case) * (1 + 1e-9):
             notes.append(f"limited to {100 * self._share(case):.0f} % of the peak of {case.gpu_type}, the most that is "
                          f"published of its generation in {case.dtype}")  # fmt: skip
-        stacks = dict.fromkeys(other.stack for _, other, _ in self.used)
+        if UNSEEN in self._familiarity(case):
+            family = case.model.family
+            notes.append(f"no figure of {case.model.name} is published: the interval is that of {family} models that "
+                         f"were left out whole ({self.calibration.models.get(family, 0)})")  # fmt: skip
+        stacks = dict.fromkeys(published.stack for _, published, _ in self.used)
         if case.stack not in stacks:
             notes.append(f"the stack is {case.stack}, of which there is no figure: its scale is its own, and unknown "
                          f"(calibrated on {', '.join(stacks)})")  # fmt: skip
@@ -263,14 +271,30 @@ class Predictor:
         most = max(published.gpus for _, published, _ in self.used)
         if case.gpus > FURTHEST * most:
             return f"{case.gpus} GPUs are more than {FURTHEST} times the {most} GPUs of the largest published figure"
+        oldest = min(published.when for _, published, _ in self.used)
+        if case.when < oldest - OLDER:
+            return f"the release is of {case.when:.1f}, and the oldest published figure of {oldest:.1f}"
         if case.model.vocab == 0 and not any(published.model.name == case.model.name for _, published, _ in self.used):
             return f"the shape of {case.model.name} is not known, and no figure of it is published"
-        return None
+        return self._without_width(case)
+
+    def _without_width(self, case: Case) -> str | None:
+        """That nothing tells how wide the interval of a model without figures is."""
+        if self._width(case) is not None:
+            return None
+        family = case.model.family
+        return (f"no figure of {case.model.name} is published, and {self.calibration.models.get(family, 0)} {family} "
+                "models are too few to measure how far a model that is left out is off")  # fmt: skip
+
+    def _width(self, case: Case) -> float | None:
+        return self.calibration.width(case, self._familiarity(case))
+
+    def _familiarity(self, case: Case) -> str:
+        return familiarity(case, (published for _, published, _ in self.used))
 
     def _step(self, case: Case, posterior: Posterior) -> Estimate:
         mean, deviation = posterior.predict([case])
-        familiar = familiarity(case, (published for _, published, _ in self.used))
-        half = float(deviation[0]) * self.calibration.width(case, familiar)
+        half = float(deviation[0]) * (self._width(case) or math.inf)
         learned, exact = float(mean[0]), self._exact(case)
         value = max(learned, self.least(case))
         low, high = max(learned * math.exp(-half), seconds_at_peak(case)), value * math.exp(half)
@@ -287,10 +311,10 @@ class Predictor:
             sources[row.source] = sources.get(row.source, 0) + 1
         return Basis(
             rows=len(self.used), own=sum(row.release == "own" for row, *_ in self.used), sources=sources,
-            same_model=sum(other.model.name == case.model.name for _, other, _ in self.used),
-            same_gpu_type=sum(other.gpu_type == case.gpu_type for _, other, _ in self.used),
-            same_family=sum(other.model.family == case.model.family for _, other, _ in self.used),
-            same_stack=sum(other.stack == case.stack for _, other, _ in self.used),
+            same_model=sum(published.model.name == case.model.name for _, published, _ in self.used),
+            same_gpu_type=sum(published.gpu_type == case.gpu_type for _, published, _ in self.used),
+            same_family=sum(published.model.family == case.model.family for _, published, _ in self.used),
+            same_stack=sum(published.stack == case.stack for _, published, _ in self.used),
             family=case.model.family,
             stack=case.stack,
         )  # fmt: skip

@@ -83,6 +83,15 @@ def test_a_workload_of_the_catalog_has_the_figures_of_its_model(answer: Callable
     assert {r["gpu_type"] for r in found["rows"]} == {"gb200"}
 
 
+def test_the_atlas_says_who_is_behind_a_cell(answer: Callable[..., Any], llmbx: Command) -> None:
+    """Llama 2 70B on H100 in BF16: NVIDIA's recipe and IBM's fms-fsdp."""
+    words = ("atlas", "llama2-70b", "--gpu-type", "h100", "--dtype", "bf16", "--near", "0")
+    found = answer(*words)
+    assert {"IBM", "NVIDIA"} <= set(found["organizations"])
+    assert "fms-fsdp README 24.05" in found["releases"]
+    assert "llama2-70b h100 bf16: figures of IBM, NVIDIA (2) in" in llmbx(*words).stderr
+
+
 def test_rows_come_nearest_first_and_those_of_other_models_last(answer: Callable[..., Any]) -> None:
     words = ("atlas", "llama3.1", "--size", "70b", "--gpu-type", "h100", "--gpus", "512", "--dtype", "bf16")
     rows = answer(*words)["rows"]
@@ -176,7 +185,7 @@ def test_what_a_source_does_not_print_is_called_assumed() -> None:
 
 def test_too_few_figures_have_no_percentile(answer: Callable[..., Any]) -> None:
     found = answer("atlas", "gpt-oss-20b", "--rate", "5000", "--near", "0")["standing"]
-    assert found["among"] == 1 and found["percentile"] is None
+    assert found["among"] == 2 and found["percentile"] is None
 
 
 def test_the_spread_of_organizations_on_the_same_gpus(answer: Callable[..., Any]) -> None:

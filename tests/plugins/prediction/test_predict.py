@@ -16,7 +16,7 @@ from llmbx_prediction.cost.model import Model, find
 from llmbx_prediction.cost.rates import known as known_rates
 from llmbx_prediction.cost.roofline import ideal, impossible, seconds_at_peak
 from llmbx_prediction.prediction import GIB_GB, Predictor, cell
-from llmbx_prediction.regression.shipped import KNOWN, calibration, familiarity
+from llmbx_prediction.regression.shipped import KNOWN, UNSEEN, calibration, familiarity
 
 from .conftest import Command, write_table
 
@@ -105,7 +105,39 @@ def test_models_with_experts_have_wider_intervals_than_dense_ones() -> None:
     widths, dense, experts = calibration(), case(), case("grok1", ep=8)
     for known in KNOWN:
         assert widths.width(experts, f"experts: {known}") > 1.2 * widths.width(dense, f"dense: {known}")
-    assert familiarity(experts, [dense]) == "experts: GPU" and familiarity(dense, [dense]) == "dense: model and GPU"
+    assert familiarity(experts, [dense]) == f"moe: {UNSEEN}" and familiarity(dense, [dense]) == "dense: model and GPU"
+    assert familiarity(dense, [dense.replace(gpu_type="b200")]) == "dense: model"
+
+
+def test_a_model_without_figures_has_the_interval_of_models_left_out(predictor: Predictor) -> None:
+    """Mixtral 8x7B on 64 GB200 does 19,275 tokens/s per GPU (NeMo 25.04), which no figure of another model tells."""
+    without = Predictor([row for row in table.shipped() if row.model != "mixtral-8x7b"])
+    (asked,) = [
+        other for _, other, _ in predictor.used
+        if (other.model.name, other.gpu_type) == ("mixtral-8x7b", "gb200")
+    ]  # fmt: skip
+    found = without.predict(asked, "")
+    assert found.tokens_per_s_per_gpu.low < 19275 < found.tokens_per_s_per_gpu.high
+    assert any("moe models that were left out whole (" in note for note in found.notes)
+    dense = case(model=Model(name="another", layers=40, hidden=5120, ffn=13824, heads=40, groups=40, vocab=50000))
+    assert any("dense models that were left out whole (" in note for note in predictor.predict(dense, "").notes)
+    assert not any("left out whole" in note for note in predictor.predict(case(), "").notes)
+
+
+def test_an_unseen_model_of_a_family_with_few_models_is_unknown(predictor: Predictor) -> None:
+    hybrid = next(other for _, other, _ in predictor.used if other.model.family == "hybrid")
+    found = predictor.predict(hybrid.replace(model=hybrid.model.replace(name="another")), "")
+    assert found.step_time_s.value is None
+    assert found.unknown_because is not None and "hybrid models are too few" in found.unknown_because
+
+
+@pytest.mark.parametrize(("stack", "rate"), [("nemo2", 14050), ("megatron-lm", 13812), ("megatron-bridge", 13812)])
+def test_llama_8b_on_eight_h100_is_predicted_from_its_engine(predictor: Predictor, stack: str, rate: float) -> None:
+    """Recipes of 25.04 and Megatron-LM's README; Megatron-Bridge has no figure of it. Megatron-LM's is left out."""
+    without = Predictor([row for row in table.shipped() if row.stack != "megatron-lm"])
+    asked = case("llama3.1-8b", gpus=8, gbs=128, tp=1, pp=1, vp=1, cp=2, stack=stack, when=2025.3)
+    found = without.predict(asked, "").tokens_per_s_per_gpu
+    assert found.low < rate < found.high and found.value == pytest.approx(rate, rel=0.1)
 
 
 def test_a_gpu_that_nothing_published_is_near_to_is_unknown(answer: Answer) -> None:
@@ -315,6 +347,13 @@ def test_far_more_gpus_than_anything_published_are_unknown(answer: Answer) -> No
     assert answer(*asked, "16384")["unknown_because"] is None
     far = answer(*asked, "32768")
     assert far["step_time_s"]["value"] is None and "largest published figure" in far["unknown_because"]
+
+
+def test_releases_long_before_any_figure_are_unknown(answer: Answer) -> None:
+    """MT-NLG 530B of 2021 would be predicted 40 % too fast: nothing published tells how fast kernels were then."""
+    asked = ("predict", "gpt3-175b", "--gpu-type", "a100", "--gpus", "1024", "--dtype", "bf16", "--release")
+    assert "the oldest published figure of 2023.8" in answer(*asked, "21.10")["unknown_because"]
+    assert answer(*asked, "24.07")["unknown_because"] is None
 
 
 def test_sharded_weights_cross_few_network_links(answer: Answer) -> None:

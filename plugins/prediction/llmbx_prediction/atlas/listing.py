@@ -47,12 +47,20 @@ class Listing(Value, frozen=True):
     dtype: str | None
     flops_convention: str
     rows: list[dict[str, Any]]
+    organizations: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
     standing: Standing | None = None
     spreads: list[Spread] = []
 
     def lines(self) -> list[str]:
-        """The standing and the spreads in words."""
-        lines = []
+        """Who is behind the figures of the model, the standing and the spreads in words."""
+        cell = " ".join(filter(None, (self.model, self.gpu_type, self.dtype)))
+        names = ", ".join(self.organizations)
+        lines = (
+            [f"{cell}: figures of {names} ({len(self.organizations)}) in {len(self.releases)} releases"]
+            if names
+            else []
+        )
         if (standing := self.standing) is not None:
             place = (
                 f"percentile {standing.percentile:.0f}, median {standing.median:.0f}, fastest {standing.fastest:.0f}"
@@ -108,6 +116,8 @@ def build(question: Question, rows: Sequence[Row], workspace: Workspace, near: i
     return Listing(
         model=model.name, gpu_type=gpu_type, gpus=gpus, dtype=dtype, flops_convention=CONVENTION,
         rows=[_flat(row, centre) for row in shown],
+        organizations=tuple(sorted({row.organization or row.source for row in same})),
+        releases=tuple(sorted({f"{row.source} {row.release}" for row in same})),
         standing=_standing(rate, same, criteria, mine) if rate is not None else None,
         spreads=spreads([row for row in rows if _matches(row, {**criteria, "dtype": None}) and row.model == model.name
                          and gpus in (None, row.gpus)]),
@@ -193,7 +203,9 @@ def models(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [
         {
             "model": name, "rows": len(cell), "gpu_types": sorted({row.gpu_type for row in cell}),
-            "gpus": _span([row.gpus for row in cell]), "releases": len({(row.source, row.release) for row in cell}),
+            "gpus": _span([row.gpus for row in cell]),
+            "organizations": len({row.organization or row.source for row in cell}),
+            "releases": len({(row.source, row.release) for row in cell}),
             "sources": sorted({row.source for row in cell}),
         }
         for name, cell in sorted(by_model.items())

@@ -34,7 +34,7 @@ CSV_COLUMNS = (
     "printed_tflops", "printed_convention", "memory_gb", "minutes", "runs", "organization", "stack", "release",
     "source", "place", "assumed", "note", "distance", "differs_in",
 )  # fmt: skip
-MODELS = ("model", "rows", "gpu_types", "gpus", "releases", "sources")
+MODELS = ("model", "rows", "gpu_types", "gpus", "organizations", "releases", "sources")
 SPREADS = ("source", "model", "task", "gpu_type", "gpus", "gbs", "organizations", "systems", "fastest_s", "median_s",
            "slowest_s", "above_fastest_percent", "slowest_above_fastest_percent")  # fmt: skip
 

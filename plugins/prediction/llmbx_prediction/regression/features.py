@@ -32,6 +32,17 @@ class Features:
     layout: Array
     shape: Array
 
+    def part(self, indices: Sequence[int]) -> Features:
+        """Those of some of the configurations."""
+        kept = list(indices)
+        return Features(
+            seconds=self.seconds[kept],
+            names={name: values[kept] for name, values in self.names.items()},
+            when=self.when[kept],
+            layout=self.layout[kept],
+            shape=self.shape[kept],
+        )
+
     @property
     def total(self) -> Array:
         """Seconds of one step by the terms alone."""
@@ -60,8 +71,17 @@ def _names(cases: Sequence[Case]) -> dict[str, list[str]]:
         "model": [case.model.name for case in cases], "family": [case.model.family for case in cases],
         "gpu": [case.gpu_type for case in cases], "generation": [generation(case.gpu_type) for case in cases],
         "dtype": [case.dtype for case in cases], "task": [case.task for case in cases],
-        "stack": [case.stack + ", token drop" * case.token_drop for case in cases],
+        "engine": [_engine(case) for case in cases], "stack": [_stack(case) for case in cases],
     }  # fmt: skip
+
+
+def _stack(case: Case) -> str:
+    return case.stack + ", token drop" * case.token_drop
+
+
+def _engine(case: Case) -> str:
+    """The engine of dense models; kernels and dispatchers of models with experts are those of their stack."""
+    return case.engine if case.model.family == "dense" else _stack(case)
 
 
 def _doublings(value: float) -> float:

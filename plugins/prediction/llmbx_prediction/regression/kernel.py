@@ -96,12 +96,14 @@ COMPONENTS: Mapping[str, Component] = {
     "terms by GPU": _terms("gpu"),
     "terms by family": _terms("family"),
     "terms by dtype": _terms("dtype"),
+    "terms by engine": _terms("engine"),
     "terms by stack": _terms("stack"),
     "model": _same("model"),
     "dtype": _same("dtype"),
     "dtype by generation": _same("generation", "dtype"),
     "dtype by family": _same("family", "dtype"),
     "GPU by family": _same("family", "gpu"),
+    "engine": _same("engine"),
     "stack": _same("stack"),
     "task": _same("task"),
     "stack over time": _fading("stack over time", "stack"),
@@ -115,7 +117,7 @@ COMPONENTS: Mapping[str, Component] = {
 }
 """The components by name."""
 OF_TERMS = {"terms": (), "terms by GPU": ("gpu",), "terms by family": ("family",), "terms by dtype": ("dtype",),
-            "terms by stack": ("stack",)}  # fmt: skip
+            "terms by engine": ("engine",), "terms by stack": ("stack",)}  # fmt: skip
 """The components that are coefficients of terms -> the names that configurations must share."""
 NOISE = "noise"
 """Standard deviation of one figure beside what it shares with others."""

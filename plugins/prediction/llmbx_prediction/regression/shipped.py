@@ -22,7 +22,8 @@ class Calibration(Value, frozen=True, kw_only=True):
 
     `coefficients` multiply the terms, `scales` are the standard deviations of the kernel's components. `quantiles` are
     the widths of the intervals of `LEVEL` in standard deviations: by the kind of model and what is known of the
-    configuration (`familiarity`), and for a layout without a published figure (`OWN_LAYOUT`).
+    configuration (`familiarity`), and for a layout without a published figure (`OWN_LAYOUT`). `models` counts the
+    models that were left out whole, by family; a family with too few has no width.
     `outliers` are those of the shipped figures alone (`Posterior.outliers`): to find them takes four times as long as
     all else.
     """
@@ -30,10 +31,16 @@ class Calibration(Value, frozen=True, kw_only=True):
     coefficients: dict[str, float]
     scales: dict[str, float]
     quantiles: dict[str, float]
+    models: dict[str, int] = {}
     outliers: dict[str, float] = {}
 
-    def width(self, case: Case, familiarity: str) -> float:
-        """Half the width of a configuration's interval, in standard deviations, by its `familiarity`."""
+    def width(self, case: Case, familiarity: str) -> float | None:
+        """Half the width of the interval of a configuration of this familiarity, in standard deviations.
+
+        None if nothing tells it.
+        """
+        if familiarity not in self.quantiles:
+            return None
         own = 0.0 if case.chosen else self.quantiles[OWN_LAYOUT]
         return max(own, self.quantiles[familiarity])
 
@@ -41,25 +48,22 @@ class Calibration(Value, frozen=True, kw_only=True):
 KINDS = ("dense", "experts")
 """Kinds of models. What a release changes for models with experts is not in any column of the tables: their errors are
 two to three times as large as those of dense models, in standard deviations."""
-KNOWN = ("model and GPU", "model", "GPU", "neither")
-"""What published figures have in common with a configuration: its model on its GPU type, its model on other types only,
-its GPU type with other models only, or neither."""
+KNOWN = ("model and GPU", "model")
+"""What published figures have in common with a configuration whose model has some: its model on its GPU type, or its
+model on other types only."""
+FAMILIES = ("dense", "moe", "hybrid")
+UNSEEN = "no figure of the model"
+"""What is known of a model without any figure: its family, whose models are left out whole to measure the interval."""
 OWN_LAYOUT = "own layout"
 """A layout that its authors did not choose. Its width is measured on vTrain's sweeps: all other layouts were chosen."""
 
 
 def familiarity(case: Case, known_cases: Iterable[Case]) -> str:
-    """Which of `KINDS` and of `KNOWN` holds for a configuration, for example `dense: model`."""
-    return f"{KINDS[bool(case.model.experts)]}: {_known(case, known_cases)}"
-
-
-def _known(case: Case, known_cases: Iterable[Case]) -> str:
-    pairs = {(published.model.name, published.gpu_type) for published in known_cases}
-    if (case.model.name, case.gpu_type) in pairs:
-        return "model and GPU"
-    if any(model == case.model.name for model, _ in pairs):
-        return "model" if any(gpu == case.gpu_type for _, gpu in pairs) else "neither"
-    return "GPU" if any(gpu == case.gpu_type for _, gpu in pairs) else "neither"
+    """What is known of a configuration, for example `dense: model`."""
+    gpu_types = {other.gpu_type for other in known_cases if other.model.name == case.model.name}
+    if not gpu_types:
+        return f"{case.model.family}: {UNSEEN}"
+    return f"{KINDS[bool(case.model.experts)]}: {KNOWN[case.gpu_type not in gpu_types]}"
 
 
 @functools.cache
