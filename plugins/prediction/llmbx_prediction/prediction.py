@@ -221,15 +221,15 @@ class Predictor:
     def _too_large(self, case: Case, needed: memory.Memory | None) -> str | None:
         """That a configuration does not fit the memory even at the lower end of what it needs."""
         limit = self.limit_gb(case.gpu_type)
-        if needed is None or limit is None or needed.low_gb <= limit * GIB_GB:
+        if needed is None or limit is None or needed.low_gb <= limit:
             return None
         return (f"does not fit: it needs at least {needed.low_gb:.0f} GB, and {case.gpu_type} has "
-                f"{limit * GIB_GB:.0f} GB")  # fmt: skip
+                f"{limit:.0f} GB")  # fmt: skip
 
     def _notes(self, case: Case, needed: memory.Memory | None, step: Estimate) -> tuple[str, ...]:
         notes, limit = [], self.limit_gb(case.gpu_type)
-        if needed is not None and limit is not None and needed.low_gb <= limit * GIB_GB < needed.total_gb:
-            notes.append(f"may not fit: {needed.total_gb:.0f} GB are more than the {limit * GIB_GB:.0f} GB of "
+        if needed is not None and limit is not None and needed.low_gb <= limit < needed.total_gb:
+            notes.append(f"may not fit: {needed.total_gb:.0f} GB are more than the {limit:.0f} GB of "
                          f"{case.gpu_type}")  # fmt: skip
         if step.value is not None and step.value <= self.least(case) * (1 + 1e-9):
             notes.append(f"limited to {100 * self._share(case):.0f} % of the peak of {case.gpu_type}, the most that is "

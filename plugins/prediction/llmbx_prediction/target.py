@@ -154,7 +154,7 @@ def _nearer(spec: RunSpec, model: Model, question: Question, rows: Sequence[Row]
     """Whether the atlas has a layout of this generation of GPUs, and the catalog's configuration is of another one."""
     assert question.gpu_type is not None
     mine = generation(question.gpu_type)
-    if question.recipe is not None or generation(spec.gpu_type) == mine:
+    if question.recipe is not None or generation(spec.row_gpu_type) == mine:
         return False
     return any(generation(row.gpu_type) == mine for row in _bases(model, question.gpu_type, rows))
 
@@ -482,7 +482,9 @@ def _fitted(case: Case, published: Case) -> Case:
         else:
             break
     unit = int(case.mbs * case.dp)
-    gbs = published.gbs * published.seq / case.seq * case.gpus / published.gpus
+    batch = max(1, round(published.gbs * published.seq / case.seq))
+    whole = CatalogRow.scaled_batch(batch, published.gpus, case.gpus)
+    gbs = whole or batch * case.gpus / published.gpus
     fitted = case.replace(gbs=max(1, round(gbs / unit)) * unit, vp=case.vp if case.pp > 1 else 1)
     return fitted.replace(chosen=published.chosen and _run(fitted) == _run(published))
 

@@ -15,7 +15,7 @@ from llmbx_prediction.cost import memory
 from llmbx_prediction.cost.model import Model, find
 from llmbx_prediction.cost.rates import known as known_rates
 from llmbx_prediction.cost.roofline import ideal, impossible, seconds_at_peak
-from llmbx_prediction.prediction import GIB_GB, Predictor, cell
+from llmbx_prediction.prediction import Predictor, cell
 from llmbx_prediction.regression.shipped import KNOWN, UNSEEN, calibration, familiarity
 
 from .conftest import Command, write_table
@@ -444,7 +444,9 @@ def test_the_memory_of_a_gpu_type_is_the_users(predictor: Predictor) -> None:
 
 def test_what_does_not_fit_says_so(answer: Answer) -> None:
     words = ("predict", "llama3.1-405b", "--gpu-type", "h100", "--gpus", "8", "--dtype", "bf16")
-    found = answer(*words, *[word for key in ("tp", "pp", "cp", "vp") for word in ("--set", f"{key}=1")])
+    found = answer(
+        *words, *[word for key in ("tp", "pp", "cp", "vp") for word in ("--set", f"{key}=1")], "--set", "gbs=8"
+    )
     assert found["memory_gb"]["value"] > 80 and found["step_time_s"]["value"] is None
     assert found["unknown_because"].startswith("does not fit: it needs at least 2")
 
@@ -455,7 +457,7 @@ def test_what_was_published_fits_and_what_needs_less_too(predictor: Predictor) -
     small = Predictor(table.shipped(), {published.gpu_type: 20.0})
     found = small.predict(published, "")
     assert found.step_time_s.value is not None and found.notes[0].startswith("may not fit")
-    assert found.memory_gb.low is not None and found.memory_gb.low <= 20.0 * GIB_GB
+    assert found.memory_gb.low is not None and found.memory_gb.low <= 20.0
     assert small.predict(published.replace(gpus=published.gpus // 2), "").step_time_s.value is None
 
 
