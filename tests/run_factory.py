@@ -164,6 +164,7 @@ def plugins_with(toy: Toy) -> Plugins:
     registry.register(toy, name="toy")
     loaded = Plugins(registry, [])
     loaded.judge = load().judge
+    loaded.history = load().history
     return loaded
 
 

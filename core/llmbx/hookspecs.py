@@ -49,6 +49,7 @@ from .model import (
 )
 from .model.flops import Flops
 from .model.settings import Settings
+from .record.history import History
 from .runtimes.base import Runtime
 
 VERSION = (2, 0)
@@ -177,6 +178,28 @@ def register_judge() -> Judge | None:
         @hookimpl
         def register_judge():
             return Spread()
+    """
+
+
+@hookspec(firstresult=True)
+def register_history() -> History | None:
+    """Return what remembers the runs of installs: it selects runs, and knows their columns and their tags.
+
+    When: by commands that read several runs, as `compare`, `report` and `export` do, or the tags of runs. Called for
+    every plugin until one returns a history. Without one, these commands say that it is missing; one run is found by
+    its ids, its job or its folder. The tags that name a run (`@NAME`) are the answers of `find_runs`.
+
+    Example::
+
+        class Walk(History):
+            def select(self, install, selection):
+                paths = install.path.glob("workloads/*/experiments/*/*/*/run.json")
+                runs = [Run.read(path.parent) for path in paths]
+                return [run for run in runs if set(selection.tags) <= set(run.record.spec.tags)]
+
+        @hookimpl
+        def register_history():
+            return Walk()
     """
 
 
@@ -412,8 +435,9 @@ def predict_run(spec: RunSpec, install: Install) -> Expected | None:
 def find_runs(install: Install, text: str) -> RunGroup | None:
     """Return the runs that `text` names, if it is a name of this plugin: for example the id or folder of a sweep.
 
-    When: by `llmbx report`, for an argument that is not a run. Called for every plugin until one returns runs; return
-    None for an unknown name.
+    When: by every command that takes a run, for `@NAME` and `tag:NAME`, of which the first run is used; by
+    `llmbx report` for any argument that is not a run. Called for every plugin until one returns runs; return None for
+    an unknown name.
 
     Example::
 

@@ -25,13 +25,15 @@ from llmbx.catalog.workloads import load_workload
 from llmbx.config.install import Install
 from llmbx.config.profiles import load_config
 from llmbx.errors import LlmbxError
-from llmbx.history import Selection, find_run, list_runs, scan
+from llmbx.history import list_runs, scan
 from llmbx.history.tags import FILE as TAGS
 from llmbx.history.tags import read_tags, tags_of
 from llmbx.launchers.exits import read_exit
 from llmbx.launchers.nodes import read_nodes
 from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
+from llmbx.record.history import Selection
+from llmbx.record.names import find_run
 from llmbx.run.collect import collect_file
 from llmbx.run.finalize import finalize
 from llmbx_analysis.nodes import shared_facts

@@ -47,13 +47,6 @@ if TYPE_CHECKING:
     from ..config.request import Request as Request
     from ..config.request import check_tags as check_tags
     from ..config.request import parse_pairs as parse_pairs
-    from ..history import COLUMNS as RUN_COLUMNS
-    from ..history import find_run as find_run
-    from ..history import known_tags as known_tags
-    from ..history import select as query_runs
-    from ..history.loaded import row_of as run_row
-    from ..history.query import Selection as Selection
-    from ..history.tags import tags_of as tags_of
     from ..measure.window import check as check_window
     from ..optional import imported as imported
     from ..phrases import format_number as format_number
@@ -63,6 +56,8 @@ if TYPE_CHECKING:
     from ..record.folder import Recorded as Recorded
     from ..record.folder import Run as Run
     from ..record.folder import SweepMark as SweepMark
+    from ..record.history import History as History
+    from ..record.history import Selection as Selection
     from ..record.host import current_user as current_user
     from ..record.names import tag_named as tag_named
     from ..resolve import resolve as resolve
@@ -108,16 +103,11 @@ PLACES = {
     "load_config": "config.profiles",
     "Request": "config.request",
     "parse_pairs": "config.request",
-    "RUN_COLUMNS": "history:COLUMNS",
-    "find_run": "history",
-    "known_tags": "history",
-    "query_runs": "history:select",
     "tag_named": "record.names",
-    "run_row": "history.loaded:row_of",
-    "Selection": "history.query",
+    "History": "record.history",
+    "Selection": "record.history",
     "refresh_result": "run.refresh",
     "check_tags": "config.request",
-    "tags_of": "history.tags",
     "check_window": "measure.window:check",
     "imported": "optional",
     "format_number": "phrases",

@@ -20,6 +20,7 @@ from ..plugins.entry_points import entry_points, load
 from .streams import visible
 
 if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
     from .workspace import Workspace
 
 GROUP = "llmbx.formats"
@@ -120,7 +121,7 @@ def of_runs(
             about=spec.workload,
             time_s=result.timing.total_s,
             text=f"run: {result.run_id}",
-            figures=_figures(result),
+            figures=_figures(result, workspace.plugins),
         ).judged([result], spec, workspace, allowed, results)
         for number, result in enumerate(results, 1)
     ]
@@ -134,12 +135,14 @@ def _name(spec: RunSpec, number: int) -> str:
     return spec.experiment if number == 1 else f"{spec.experiment} {number}"
 
 
-def _figures(result: Result) -> dict[str, tuple[Any, str]]:
-    import msgspec
+def _figures(result: Result, plugins: Plugins) -> dict[str, tuple[Any, str]]:
+    """The numbers of the result, by their columns in the history, with their units."""
+    columns = plugins.history.columns().items()
+    return {name: (_member(result, name), unit) for name, (kind, unit) in columns if kind == "number"}
 
-    from ..history.columns import COLUMNS, flatten
-    from ..history.units import UNITS
 
-    values = flatten(msgspec.to_builtins(result))
-    units = {name: unit for name, (unit, _) in UNITS.items()}
-    return {name: (values.get(name), units.get(name, "")) for name, kind in COLUMNS.items() if kind == "number"}
+def _member(value: Any, name: str) -> Any:
+    """The member of a record with this dotted name; None if there is none."""
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value

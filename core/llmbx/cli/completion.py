@@ -26,11 +26,9 @@ class RunName(click.types.StringParamType):
         with contextlib.suppress(Exception):  # a shell that waits for words must not get a message
             from .workspace import install_and_plugins
 
-            install, _ = install_and_plugins()
+            install, plugins = install_and_plugins()
             if incomplete.startswith("@"):
-                from ..history import known_tags
-
-                tags = sorted(f"@{tag}" for tag in known_tags(install))
+                tags = sorted(f"@{tag}" for tag in plugins().history.all_tags(install))
                 return [CompletionItem(tag) for tag in tags if tag.startswith(incomplete)]
             from ..record.names import complete
 

@@ -18,12 +18,13 @@ from .completion import RUN
 from .explicit_options import explicit_options
 from .output import csv_cell, format_option, print_json_lines, print_rows
 from .streams import control, visible_json
-from .workspace import install_and_plugins
+from .workspace import find_run, install_and_plugins
 
 if TYPE_CHECKING:
     from ..config.install import Install
-    from ..history import Listing, Selection
+    from ..history import Listing
     from ..plugins.manager import Plugins
+    from ..record.history import Selection
 
 COLUMNS = ("id", "workload", "size", "dtype", "gpus", "status", "step_time_s", "tflops_per_gpu", "age")
 FILTERS = ("workload", "size", "dtype", "gpu_type", "gpus", "status")
@@ -131,11 +132,11 @@ def untag(run_name: str, names: tuple[str, ...]) -> None:
 
 
 def _change(run_name: str, add: tuple[str, ...] = (), remove: tuple[str, ...] = ()) -> None:
-    from ..history import find_run, reread
+    from ..history import reread
     from ..history.tags import change_tags, tags_of
 
-    install, _ = install_and_plugins()
-    run = find_run(install, run_name)
+    install, plugins = install_and_plugins()
+    run = find_run(install, run_name, plugins)
     missing = [name for name in remove if name not in tags_of(run)]
     if missing:
         raise UsageError(f"{run.record.run_id} has no tag '{missing[0]}'{did_you_mean(missing[0], tags_of(run))}")
@@ -149,9 +150,9 @@ def _selection(
     filters: dict[str, tuple[Scalar, ...]], tags: tuple[str, ...], texts: tuple[str | None, ...], limit: int | None,
     format_: str,
 ) -> Selection:  # fmt: skip
-    from ..history import Selection
     from ..history.columns import SHORT
     from ..history.timespec import parse_time
+    from ..record.history import Selection
 
     since, until, where, sort = texts
     for status in filters["status"]:
@@ -172,16 +173,16 @@ def _selection(
 
 def _of_users(wanted: Selection, users: tuple[str, ...]) -> Selection:
     """The selection of these users' runs; by default of this user's."""
-    from ..record.folder import current_user
+    from ..record.history import ALL
 
-    found: Selection = wanted
     if not all(users):
         raise UsageError("--user: expected a user's name, or all")
+    chosen: Selection = wanted
     if not users:
-        found = wanted.replace(own=current_user())
-    elif "all" not in users:
-        found = wanted.replace(equal={**wanted.equal, "user": users})
-    return found
+        chosen = wanted.replace(user=None)
+    elif ALL not in users:
+        chosen = wanted.replace(equal={**wanted.equal, "user": users})
+    return chosen
 
 
 def _lower(name: str, values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
@@ -240,7 +241,8 @@ def _with_aliases(wanted: Selection, install: Install, plugins: Callable[[], Plu
     requested = wanted.equal.get("workload.name")
     if not requested:
         return wanted
-    from ..history import Selection, select
+    from ..history import select
+    from ..record.history import Selection
 
     known = [bool(select(install, Selection(equal={"workload.name": (name,)}, limit=1))) for name in requested]
     names = tuple(n if there else plugins().workload(str(n)).name for n, there in zip(requested, known, strict=True))

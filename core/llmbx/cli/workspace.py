@@ -118,10 +118,10 @@ def install_and_plugins() -> tuple[Install, Callable[[], Plugins]]:
 
 
 def find_run(install: Install, text: str, plugins: Callable[[], Plugins]) -> Run:
-    """The run that `text` names; plugins are loaded for tags only."""
-    from .. import history
+    """The run that `text` names; plugins are loaded for a tag only. Raises `UsageError`."""
+    from ..record import names
 
-    return history.find_run(install, text)
+    return plugins().find_run(install, text) if names.tag_named(text) else names.find_run(install, text)
 
 
 def configuration() -> tuple[Merged, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Runs of an install: list and select them through an index, and find one by id, prefix, job id or tag."""
+"""Runs of an install: list and select them through an index, and find one by its tag."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ..config.install import RECORD, Install
-from ..errors import LlmbxError, UsageError, did_you_mean
+from ..errors import LlmbxError
 from ..model import Scalar, Value
-from ..record import names
-from ..record.folder import Run, current_user, read_run
-from ..record.names import tag_named
+from ..record.folder import Run, read_run
+from ..record.history import ALL, Selection
 from . import foreign_tags
 from .columns import COLUMNS, Entry
 from .index import clear, use_index
-from .query import Selection, check_measures, count, documents, folders, rows
+from .query import check_measures, count, documents, folders, rows
 from .refresh import open_runs, refresh_all
 from .scan import Progress, read_now, relative, update, write
 
@@ -31,12 +30,12 @@ __all__ = [
     "Entry",
     "Listing",
     "Selection",
-    "find_run",
-    "known_tags",
+    "all_tags",
     "list_runs",
     "rebuild",
     "reread",
     "select",
+    "tagged",
     "with_index",
 ]
 
@@ -99,14 +98,14 @@ def list_runs(
             documents=tuple(pieces),
             fitting=count(db, wanted) if shown == wanted.limit else shown,
             runs=shown or count(db, Selection()),
-            of_others=count(db, wanted.replace(own=None)) - count(db, wanted) if wanted.own else 0,
+            of_others=count(db, wanted.replace(user=ALL)) - count(db, wanted) if wanted.user is None else 0,
             damaged=tuple(db.execute("SELECT folder, why FROM damaged ORDER BY folder")),
         )
 
     return with_index(install, work, progress)
 
 
-def known_tags(install: Install) -> set[str]:
+def all_tags(install: Install) -> set[str]:
     """All tags of all runs."""
     return with_index(install, _tags)
 
@@ -146,27 +145,17 @@ def select(install: Install, wanted: Selection) -> list[Run]:
     return runs
 
 
-def find_run(install: Install, text: str) -> Run:
-    """The run that `text` names: as in `record.names`, or `@NAME` or `tag:NAME` for the newest run with this tag.
-
-    Raises `UsageError` if no run or several match.
-    """
-    tag = tag_named(text)
-    if tag is None:
-        return names.find_run(install, text)
+def tagged(install: Install, tag: str) -> str | None:
+    """The folder of the newest run that this user tagged so, else of the newest with the tag; None without one."""
     folders = with_index(install, lambda db: _tagged(db, install, tag))
-    if not folders:
-        sign = "@" if text.startswith("@") else "tag:"
-        known = did_you_mean(text, {f"{sign}{tag}" for tag in known_tags(install)})
-        raise UsageError(f"no run '{text}'{known or '; no run has a tag'}")
-    return read_run(install.path / folders[0])
+    return str(install.path / folders[0]) if folders else None
 
 
 def _tagged(db: sqlite3.Connection, install: Install, tag: str) -> list[str]:
     """The folder of the newest run that this user tagged, else of the newest with the tag; empty without one."""
-    own = folders(db, Selection(tags=(tag,), own=current_user(), limit=1))
-    tagged = [] if own else folders(db, Selection(tags=(tag,)))
-    return own or [folder for folder in tagged if tag in foreign_tags.of(install.path / folder)][:1] or tagged[:1]
+    own = folders(db, Selection(tags=(tag,), user=None, limit=1))
+    others = [] if own else folders(db, Selection(tags=(tag,)))
+    return own or [folder for folder in others if tag in foreign_tags.of(install.path / folder)][:1] or others[:1]
 
 
 def _tags(db: sqlite3.Connection) -> set[str]:

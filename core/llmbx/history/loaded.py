@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..config.install import Install, absolute, find_install
+from ..config.request import check_tags
 from ..errors import LlmbxError, UsageError
 from ..files import deny_others_writing
 from ..phrases import plural
+from ..record.history import Selection
 from . import list_runs
-from .columns import COLUMNS, Entry, entry
-from .query import Selection
+from .columns import COLUMNS, Entry, column, entry
 from .read import UNKNOWN, Unreadable, read_values
 
 if TYPE_CHECKING:
@@ -103,7 +104,19 @@ def load_runs(
     """
     names = (*COLUMNS, FOLDER)
     place = _install(install)
-    query = Selection.of(where, (since, until), (tags,) if isinstance(tags, str) else tags, user, sort, limit)
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit: expected 0 or more, got {limit}")
+    for term in sort.split(",") if sort else ():
+        column(term.strip().lstrip("-+"), "sort")
+    query = Selection(
+        tags=check_tags((tags,) if isinstance(tags, str) else tags),
+        since=since.timestamp() if isinstance(since, datetime) else since,
+        until=until.timestamp() if isinstance(until, datetime) else until,
+        where=where,
+        user=user,
+        sort=sort,
+        limit=limit,
+    )
     with _shared(place):
         listing = list_runs(place, _plugins, query, names)
     root = Path(os.path.realpath(place.root))

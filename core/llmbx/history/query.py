@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ..config.request import check_tags
 from ..errors import UsageError, did_you_mean
-from ..model import Scalar, Value
+from ..model import Scalar
+from ..record.history import ALL, Selection
 from ..record.host import current_user
 from .columns import MEASURE, column, expression, quoted
 from .timespec import parse_time
@@ -18,9 +17,6 @@ from .where import condition
 
 if TYPE_CHECKING:
     import sqlite3
-
-ALL = "all"
-"""Selects the runs of all users."""
 
 NEWEST = '"created" DESC, "run_id" DESC'
 
@@ -30,58 +26,6 @@ LARGEST = 2**63 - 1
 
 FAILED = ("SQLITE_ERROR", "SQLITE_TOOBIG")
 """Errors of SQLite that come from a function or operator, not from the file."""
-
-
-class Selection(Value, frozen=True):
-    """Filters, order and limit of a query.
-
-    `equal` maps columns to their accepted values (any of them), all of `tags` must be present, `since` and `until` are
-    epoch seconds, `where` is an SQL condition (see `where`). `sort` is a comma-separated list of columns; a leading `-`
-    sorts in descending order, and missing values come last. `own` selects the runs of this user.
-    `limit` is the maximum number of runs, None for all.
-    """
-
-    equal: dict[str, tuple[Scalar, ...]] = {}
-    tags: tuple[str, ...] = ()
-    since: float | None = None
-    until: float | None = None
-    where: str | None = None
-    sort: str | None = None
-    limit: int | None = None
-    own: str | None = None
-
-    @staticmethod
-    def of(
-        where: str | None, times: tuple[str | datetime | None, str | datetime | None], tags: Sequence[str],
-        user: str | None, sort: str | None = None, limit: int | None = None,
-    ) -> Selection:  # fmt: skip
-        """The filters of `llmbx.load_runs` as a query: `user` is a name or "all", None is this user; `times` are the
-        first time and the last.
-
-        Raises `UsageError` if one is invalid.
-        """
-        if user == "" or (limit is not None and limit < 0):
-            problem = "user: expected a name or 'all'" if user == "" else f"limit: expected 0 or more, got {limit}"
-            raise UsageError(problem)
-        for term in (sort or "").split(",") if sort else ():
-            column(term.strip().lstrip("-+"), "sort")
-        since, until = times
-        return Selection(
-            equal={"user": (user,)} if user not in (None, ALL) else {},
-            own=current_user() if user is None else None,
-            tags=check_tags(tags),
-            since=_time(since, "since"),
-            until=_time(until, "until", end_of_day=True),
-            where=where,
-            sort=sort,
-            limit=limit,
-        )
-
-
-def _time(value: str | datetime | None, name: str, end_of_day: bool = False) -> float | None:
-    if isinstance(value, datetime):
-        return value.timestamp()
-    return None if value is None else parse_time(value, name, end_of_day=end_of_day)
 
 
 def rows(db: sqlite3.Connection, wanted: Selection, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:
@@ -142,19 +86,26 @@ def _where(wanted: Selection) -> tuple[str, tuple[Scalar, ...]]:
     for name, allowed in wanted.equal.items():
         parts.append(f"{quoted(name)} IN ({', '.join('?' * len(allowed))})")
         values += allowed
-    if wanted.own is not None:
+    if wanted.user == "":
+        raise UsageError(f"user: expected a name or '{ALL}'")
+    if wanted.user != ALL:
         parts.append('"user" = ?')
-        values.append(wanted.own)
+        values.append(current_user() if wanted.user is None else wanted.user)
     for tag in wanted.tags:
         parts.append(f"instr({quoted('tags')}, ?) > 0")
         values.append(f" {tag} ")
-    for bound, sign in ((wanted.since, ">="), (wanted.until, "<")):
+    for name, bound, sign in (("since", wanted.since, ">="), ("until", wanted.until, "<")):
         if bound is not None:
             parts.append(f'"created" {sign} ?')
-            values.append(bound)
+            values.append(_time(bound, name))
     if wanted.where is not None:
         parts.append(condition(wanted.where))
     return (f" WHERE {' AND '.join(parts)}" if parts else ""), tuple(map(_bound, values))
+
+
+def _time(bound: float | str, name: str) -> float:
+    """The bound in epoch seconds; `until` a date includes the whole day."""
+    return parse_time(bound, name, end_of_day=name == "until") if isinstance(bound, str) else bound
 
 
 def _bound(value: Scalar) -> Scalar:

@@ -1,4 +1,4 @@
-"""Guards around the objects that plugins return: runtimes, launchers, judges, log formats and checks.
+"""Guards around the objects that plugins return: tools, judges, histories, log formats and checks.
 
 What a guarded function prints goes to standard error. Its exceptions, hangs and invalid answers name the plugin and the
 call.
@@ -45,7 +45,7 @@ def guarded(
 
 
 class _Tool:
-    """Stands for a runtime, launcher or judge of `plugin`, with the same members. What `inside` returns is guarded."""
+    """Stands for a tool, judge or history of `plugin`, with the same members. What `inside` returns is guarded."""
 
     def __init__(self, tool: Any, plugin: str, kind: type) -> None:
         self._tool, self._kind = tool, kind
@@ -73,7 +73,7 @@ class _Tool:
 
 
 def guard_tool(tool: T, plugin: str, kind: type) -> T:
-    """Guard a runtime, launcher or judge, which is of the `kind`. Its member `plugin` is the name of the plugin."""
+    """Guard a tool, judge or history, which is of the `kind`. Its member `plugin` is the name of the plugin."""
     return cast(T, _Tool(tool, plugin, kind))
 
 

@@ -41,6 +41,8 @@ from ..model import (
 )
 from ..model.flops import Flops
 from ..model.settings import Settings
+from ..record.folder import Run, read_run
+from ..record.history import NO_HISTORY, History
 from ..runtimes.base import Runtime
 from ..suggestions import near, synonym
 from . import hooks, local_sources
@@ -395,15 +397,24 @@ class Plugins:
     @functools.cached_property
     def judge(self) -> Judge:
         """The judge of what runs measured; one without verdicts if no plugin brings one."""
-        for name in hooks.implementers(self.manager, "register_judge", newest_first=True):
+        return self._only_tool("register_judge", Judge, NO_JUDGE)
+
+    @functools.cached_property
+    def history(self) -> History:
+        """What remembers the runs of installs; one that knows no run if no plugin brings one."""
+        return self._only_tool("register_history", History, NO_HISTORY)
+
+    def _only_tool(self, hook: str, kind: type[T], default: T) -> T:
+        """Return the first tool that a plugin registers with the hook, guarded."""
+        for name in hooks.implementers(self.manager, hook, newest_first=True):
             try:
-                judge: Judge | None = self.ask(name, "register_judge")
+                tool: T | None = self.ask(name, hook)
             except LlmbxError as error:
                 self.disable(name, str(error))
                 continue
-            if judge is not None:
-                return guard_tool(judge, name, Judge)
-        return NO_JUDGE
+            if tool is not None:
+                return guard_tool(tool, name, kind)
+        return default
 
     @property
     def judges(self) -> bool:
@@ -456,6 +467,23 @@ class Plugins:
         """Return the runs that `text` names for a plugin (for example a sweep's id); None if no plugin knows it."""
         runs: RunGroup | None = self._first("find_runs", install=install, text=text)
         return runs
+
+    def find_run(self, install: Install, text: str) -> Run:
+        """Return the run with this id, unique prefix, job id or folder, the `last`, or the one with the tag in `@NAME`.
+
+        Raises `UsageError` if no run or several match.
+        """
+        from ..record.names import find_run, tag_named
+
+        tag = tag_named(text)
+        if tag is None:
+            return find_run(install, text)
+        named = self.find_runs(install, text)
+        if named is None or not named.folders:
+            sign = text.removesuffix(tag)
+            hint = did_you_mean(text, (f"{sign}{name}" for name in self.history.all_tags(install)))
+            raise UsageError(f"no run '{text}'{hint or '; no run has a tag'}")
+        return read_run(Path(named.folders[0]))
 
     def predict_run(self, spec: RunSpec, install: Install) -> Expected | None:
         """Return what a plugin predicts for a run, in pluggy's order; a known time before none.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from llmbx.api import UsageError
-from llmbx.api.verbs import Selection, Workspace, find_run, query_runs, run_row
+from llmbx.api.verbs import Selection, Workspace, check_tags
 
 from .measures import Row
 
@@ -39,11 +39,13 @@ def choose(names: Sequence[str], filters: Filters, workspace: Workspace) -> list
     if names and filtered:
         raise UsageError("RUN cannot be combined with --where, --since, --tag and --user")
     if filtered:
-        selection = Selection.of(filters.where, (filters.since, None), filters.tags, filters.user)
-        runs = query_runs(workspace.install, selection)
+        selection = Selection(
+            where=filters.where, since=filters.since, tags=check_tags(filters.tags), user=filters.user
+        )
+        runs = workspace.plugins.history.select(workspace.install, selection)
         if not runs:
             raise UsageError(f"no run in {workspace.install.root} matches; see `llmbx jobs` with the same filters")
     else:
-        named = [find_run(workspace.install, name) for name in names or ("last",)]
+        named = [workspace.find_run(name) for name in names or ("last",)]
         runs = list({run.record.run_id: run for run in named}.values())
-    return [Chosen(run, run_row(run, workspace.plugins)) for run in runs]
+    return [Chosen(run, workspace.plugins.history.row(run, workspace.plugins)) for run in runs]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from llmbx.api.verbs import RUN_COLUMNS
-
 from .measures import Row, text
 
 if TYPE_CHECKING:
@@ -36,10 +34,9 @@ def configuration(row: Row) -> dict[str, Any]:
 
 def figures(row: Row) -> dict[str, float]:
     """The known numbers that were measured, by column and in its unit."""
-    kinds = RUN_COLUMNS
-    measured = {name for name, kind in kinds.items() if kind in ("number", "count")}
     chosen = configuration(row).keys()
-    return {name: row[name] for name in kinds if name in measured and name not in chosen and row[name] is not None}
+    numbers = {name: value for name, value in row.items() if type(value) in (int, float)}
+    return {name: value for name, value in numbers.items() if name not in chosen}
 
 
 def verdicts(row: Row) -> dict[str, str]:

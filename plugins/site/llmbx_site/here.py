@@ -224,12 +224,13 @@ def _duration(seconds: float) -> str:
 
 def measurements(workspace: Workspace) -> dict[Case, Cost]:
     """Step time and memory of the newest valid run of each case in this install."""
-    from llmbx.api.verbs import Selection, query_runs
+    from llmbx.api.verbs import Selection
 
     _record_ended_runs(workspace)
     valid: dict[str, tuple[Any, ...]] = {"data_valid": (True,), "profiled": (False,)}
     measured: dict[Case, Cost] = {}
-    for run in query_runs(workspace.install, Selection(equal=valid, limit=NEWEST)):
+    selection = Selection(equal=valid, limit=NEWEST)
+    for run in workspace.plugins.history.select(workspace.install, selection):
         spec = run.record.spec
         case = (spec.workload, spec.size, spec.dtype, spec.gpu_type, spec.gpus)
         result = run.read_result() if case not in measured else None
@@ -244,9 +245,11 @@ def measurements(workspace: Workspace) -> dict[Case, Cost]:
 
 def _record_ended_runs(workspace: Workspace) -> None:
     """Write the results of runs that have ended since somebody looked."""
-    from llmbx.api.verbs import Selection, query_runs, refresh_result
+    from llmbx.api.verbs import Selection, refresh_result
 
-    for run in query_runs(workspace.install, Selection(equal={"status": UNFINISHED})):
+    for run in workspace.plugins.history.select(
+        workspace.install, Selection(equal={"status": UNFINISHED})
+    ):
         with suppress(LlmbxError):  # another user's, or of a plugin that is not installed
             refresh_result(run, workspace.plugins)
 

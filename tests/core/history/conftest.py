@@ -14,6 +14,7 @@ from llmbx import builtin, hookspecs
 from llmbx.cli import jobs as module
 from llmbx.config.install import Install
 from llmbx.errors import LlmbxError
+from llmbx.history import plugin as history
 from llmbx.plugins.manager import Plugins
 
 from ...run_factory import RunFactory, Toy, install, run_factory, spec, toy
@@ -30,6 +31,7 @@ def plugins(toy: Toy) -> Plugins:
     registry.add_hookspecs(hookspecs)
     registry.register(toy, name="toy")
     registry.register(builtin, name="local")
+    registry.register(history, name="history")
     return Plugins(registry, [])
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from llmbx.config.install import Install
-from llmbx.errors import LlmbxError
-from llmbx.history import Selection, find_run, list_runs, rebuild, scan, select
+from llmbx.history import list_runs, rebuild, scan, select
 from llmbx.history.index import index_path
 from llmbx.history.tags import change_tags
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, read_result, write_record, write_result
+from llmbx.record.history import Selection
 
 from ...run_factory import RunFactory, noise
 
@@ -216,16 +216,12 @@ def test_damaged_records_and_results_do_not_hide_the_others(run_factory: RunFact
     assert (len(again.rows), again.damaged) == (3, ())
 
 
-@pytest.mark.parametrize(("version", "why"), [(2, "2 of an older llmbx, expected 3"), (4, "4 of a newer llmbx")])
-def test_a_run_of_another_version_is_listed_and_says_why_it_cannot_be_read(
-    run_factory: RunFactory, plugins: Plugins, version: int, why: str
-) -> None:
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_run_of_another_version_is_listed(run_factory: RunFactory, plugins: Plugins, version: int) -> None:
     good, other = (run_factory.put(noise(seed, 1.0)) for seed in range(2))
     write_record(other.path, other.record.replace(schema_version=version))
     found = list_runs(run_factory.install, lambda: plugins, Selection(), ["run_id"])
     assert found.rows == ((other.record.run_id,), (good.record.run_id,))
-    with pytest.raises(LlmbxError, match=rf"run\.json: not a record .*: it has schema version {why}"):
-        find_run(run_factory.install, other.record.id)
     assert ids(run_factory.install) == [good.record.run_id]
 
 
@@ -249,14 +245,16 @@ def test_a_workload_folder_of_its_own_belongs_to_the_install(run_factory: RunFac
     assert made.folder.startswith(str(tmp_path / "mine"))
     assert len(ids(own)) == 2
     assert len(ids(run_factory.install)) == 1
-    assert find_run(own, made.record.run_id).folder == made.folder
+    assert made.folder in [run.folder for run in select(own, Selection())]
 
 
 WRITER = """
 import sys, random
 from pathlib import Path
 import msgspec
-from llmbx.history import Selection, find_run, select
+from llmbx.history import select
+from llmbx.record.history import Selection
+from llmbx.record.names import find_run
 from llmbx.history.tags import change_tags
 from llmbx.config.install import Install
 from llmbx.record.folder import Record, claim_folder, write_record, write_result, read_run, Run
@@ -297,31 +295,3 @@ def test_many_processes_at_once_lose_nothing(run_factory: RunFactory, monkeypatc
     assert set(ids(run_factory.install, tags=("mine",), equal={"status": ("completed",)})) == made
     wanted = tuple(f"w{number}-{turn}" for number in range(6) for turn in range(6))
     assert ids(run_factory.install, tags=wanted) == [run.record.run_id]
-
-
-def test_find_run_by_id_prefix_job_tag_and_folder(run_factory: RunFactory) -> None:
-    from llmbx.errors import UsageError
-    from llmbx.model import Job
-    from llmbx.record.folder import Attempt
-
-    a = run_factory.put(noise(1, 1.0), tags=("accepted",))
-    b = run_factory.put(noise(2, 1.0), record={"job": Job(launcher="slurm", job_id="4711", submitted=1.0)})
-    install = run_factory.install
-    first = Attempt(number=0, job=Job(launcher="slurm", job_id="4712", submitted=1.0), status="node_fail")
-    c = run_factory.put(noise(3, 1.0), record={"attempt": 1, "attempts": (first,)}, result={"attempt": 1})
-    last = max((a, b, c), key=lambda run: (run.record.created, run.record.run_id))
-    assert find_run(install, "4712").record.run_id == c.record.run_id
-    for text, run in (("last", last), (a.record.run_id, a), ("4711", b), ("tag:accepted", a), (b.folder, b)):
-        assert find_run(install, text).record.run_id == run.record.run_id
-    with pytest.raises(UsageError, match="matches 3 runs; be more specific"):
-        find_run(install, a.record.run_id[:-3])
-    with pytest.raises(UsageError, match=r"no run 'tag:acepted' \(did you mean 'tag:accepted'\?\)"):
-        find_run(install, "tag:acepted")
-    with pytest.raises(UsageError, match=r"no run '.*x' \(did you mean"):
-        find_run(install, a.record.run_id + "x")
-    with pytest.raises(UsageError, match=r"no run 'x' \(newest runs: \S+, \S+, \S+; see `llmbx jobs`\)$"):
-        find_run(install, "x")
-    with pytest.raises(UsageError, match=rf"\(runs containing it: {a.record.run_id}; see `llmbx jobs`\)"):
-        find_run(install, a.record.run_id[-7:])
-    with pytest.raises(UsageError, match="has no runs"):
-        find_run(Install(root=install.root + "-none", origin="test"), "x")

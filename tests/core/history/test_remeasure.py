@@ -15,10 +15,11 @@ from llmbx.cli import workspace
 from llmbx.cli.main import cli
 from llmbx.config.install import Install
 from llmbx.errors import LlmbxError, UsageError
-from llmbx.history import Selection, scan, select
+from llmbx.history import scan, select
 from llmbx.model import Measure, ProfileSpec
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, STEPS, Run, read_result
+from llmbx.record.history import Selection
 from llmbx.run.remeasure import save_window
 
 from ...run_factory import FLOPS, PEAK, RunFactory, install, noise, plugins, run_factory, spec, toy

@@ -14,7 +14,6 @@ import pytest
 from llmbx.config.install import Install
 from llmbx.errors import UsageError
 from llmbx.files import user_name, write_atomic
-from llmbx.history import find_run
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import current_user, new_record, read_result
 from llmbx.run import assess, finalize, refresh
@@ -50,17 +49,8 @@ def test_jobs_lists_my_runs(run_factory: RunFactory, jobs: Jobs, listed: Listed)
 
 
 def test_an_install_with_runs_of_others_only_says_so(run_factory: RunFactory, install: Install, jobs: Jobs) -> None:
-    theirs = put(run_factory, "somebody")
+    put(run_factory, "somebody")
     assert "none of your runs" in jobs().stderr and "--user all" in jobs().stderr
-    with pytest.raises(UsageError, match=r"no run 'last'; no run in .* is yours, see `llmbx jobs --user all`"):
-        find_run(install, "last")
-    assert find_run(install, theirs).record.user == "somebody"
-
-
-def test_last_is_mine(run_factory: RunFactory, install: Install) -> None:
-    mine, theirs = put(run_factory, current_user()), put(run_factory, "somebody")
-    assert find_run(install, "last").record.run_id == mine
-    assert find_run(install, theirs[:-1] + theirs[-1]).record.run_id == theirs
 
 
 def test_a_record_has_the_user_and_its_result_too(run_factory: RunFactory) -> None:

@@ -35,6 +35,7 @@ from llmbx.plugins.discovery import HOOKS
 from llmbx.plugins.hooks import implementers
 from llmbx.plugins.manager import Plugins
 from llmbx.plugins.validation import REQUIRED, return_type
+from llmbx.record.history import History
 
 from .conftest import Llmbx, Package
 
@@ -47,7 +48,7 @@ class OwnSettings(Settings, frozen=True):
 
 
 ANSWERS: dict[str, Any] = {
-    "register_judge": Judge(),
+    "register_judge": Judge(), "register_history": History(),
     "prepare_image": ImageRequest(), "build_command": LAUNCH, "register_profiler": Profiler(), "wrap_command": LAUNCH,
     "compute_flops": Flops(full=1.0, causal=1.0, formula="6ND"),
     "find_runs": RunGroup(folders=()), "expect_configuration": ExpectedConfiguration(),

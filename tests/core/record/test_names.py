@@ -154,10 +154,13 @@ def test_a_link_whose_run_is_gone_and_one_of_another_id_lead_nowhere(run_factory
             find_run(run_factory.install, name)
 
 
-def test_a_record_of_another_version_says_why_it_cannot_be_read(install: Install, runs: list[Run]) -> None:
-    write_record(runs[2].path, runs[2].record.replace(schema_version=4))
+@pytest.mark.parametrize(("version", "reason"), [(2, "2 of an older llmbx, expected 3"), (4, "4 of a newer llmbx")])
+def test_a_record_of_another_version_says_why_it_cannot_be_read(
+    install: Install, runs: list[Run], version: int, reason: str
+) -> None:
+    write_record(runs[2].path, runs[2].record.replace(schema_version=version))
     for name in ("last", runs[2].record.id):
-        with pytest.raises(LlmbxError, match="it has schema version 4 of a newer llmbx"):
+        with pytest.raises(LlmbxError, match=rf"run\.json: not a record .*: it has schema version {reason}"):
             find_run(install, name)
 
 

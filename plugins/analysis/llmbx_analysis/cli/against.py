@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -128,15 +127,11 @@ def _compared(call: RunCall, done: Sequence[tuple[Job, Result]]) -> int:
     """Compare both sides, print the comparison and return its exit code."""
     import msgspec
 
-    from llmbx.api.verbs import find_run
-
     from ..compare.folders import compare_folders
     from ..compare.render import render
 
-    a, b = (
-        [Path(find_run(call.workspace.install, result.run_id).folder) for job, result in done if job.side == side]
-        for side in ("a", "b")
-    )
+    find, install = call.workspace.plugins.find_run, call.workspace.install
+    a, b = ([find(install, result.run_id).path for job, result in done if job.side == side] for side in ("a", "b"))
     comparison = compare_folders(a, b, call.allowed)
     if call.format == "json":
         results = [result for _, result in done]

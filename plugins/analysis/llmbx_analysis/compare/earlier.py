@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmbx.api import LlmbxError, Scalar
-from llmbx.api.verbs import Install, Plugins, Run, RunRecord, Selection, query_runs, refresh_result
+from llmbx.api.verbs import Install, Plugins, Run, RunRecord, Selection, refresh_result
 from llmbx_verdict.statistics.run_variation import PUBLISHED, Spread, learned
 
 from .differences import LOCAL, same_setup
@@ -27,7 +27,7 @@ def spread_of(install: Install, runs: Sequence[Measured], plugins: Plugins) -> S
         return PUBLISHED
     newest = compared[-1].run
     groups: list[tuple[RunRecord, list[float]]] = []
-    for run in _earlier(install, newest, {run.name for run in compared}):
+    for run in _earlier(install, newest, {run.name for run in compared}, plugins):
         mean_s = _mean_s(run, plugins)
         if mean_s is None:
             continue
@@ -39,7 +39,7 @@ def spread_of(install: Install, runs: Sequence[Measured], plugins: Plugins) -> S
     return learned(means for _, means in groups)
 
 
-def _earlier(install: Install, newest: Run, compared: set[str]) -> list[Run]:
+def _earlier(install: Install, newest: Run, compared: set[str], plugins: Plugins) -> list[Run]:
     """The other runs of the same work by the same user on the same machine."""
     spec = newest.record.spec
     work: dict[str, tuple[Scalar, ...]] = {
@@ -50,7 +50,7 @@ def _earlier(install: Install, newest: Run, compared: set[str]) -> list[Run]:
     }
     return [
         run
-        for run in query_runs(install, Selection(equal=work, limit=MOST))
+        for run in plugins.history.select(install, Selection(equal=work, limit=MOST))
         if run.record.run_id not in compared
         and run.files.owner_id == newest.files.owner_id
         and _machine(run.record) == _machine(newest.record)

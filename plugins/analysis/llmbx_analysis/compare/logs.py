@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from llmbx.api import Scalar, Step, TrainingLog, UsageError, plural
-from llmbx.api.verbs import Install, Plugins, Run, find_run
+from llmbx.api.verbs import Install, Plugins, Run
 
 from .comparison import Difference
 from .measured import DECISIVE, Measured, inside
@@ -41,7 +41,7 @@ def find_side(install: Install, text: str, plugins: Plugins) -> Run | list[Train
     folder with several runs.
     """
     try:
-        return find_run(install, text)
+        return plugins.find_run(install, text)
     except UsageError as error:
         path = Path(text)
         if text != "-" and not os.path.lexists(path):
@@ -53,7 +53,7 @@ def find_side(install: Install, text: str, plugins: Plugins) -> Run | list[Train
     if runs:
         if len(logs) > 1:
             raise UsageError(f"{text} has {plural(len(runs), 'runs')}: name one")
-        return find_run(install, runs[0])
+        return plugins.find_run(install, runs[0])
     if not logs:
         raise UsageError(f"{text}: no training log (*.out) in this folder: name the log")
     for log in logs:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from llmbx.api import Reference, RunSpec, UsageError, Workload, did_you_mean
-from llmbx.api.verbs import Install, Plugins, Run, Selection, known_tags, query_runs
+from llmbx.api.verbs import Install, Plugins, Run, Selection
 
 from .comparison import EXIT_CODES
 from .differences import same_setup
@@ -25,7 +25,7 @@ def with_repeats(install: Install, named: Run, plugins: Plugins, policy: str | N
     group = named.record.group
     if single or group is None:
         return [chosen]
-    alike = query_runs(install, Selection(equal={"group": (group,)}))
+    alike = plugins.history.select(install, Selection(equal={"group": (group,)}))
     owner = named.files.owner_id
     others = [run for run in alike if run.record.run_id != named.record.run_id and run.files.owner_id == owner]
     return _oldest_first([chosen, *_valid(others, plugins, policy)])
@@ -41,13 +41,15 @@ def baseline(
     `UsageError` if no other run has the tag, `NotComparable` with the reasons if none of them is comparable.
     """
     newest, own = of[-1], {run.name for run in of}
-    tagged = [run for run in query_runs(install, Selection(tags=(tag,))) if run.record.run_id not in own]
+    selected = plugins.history.select(install, Selection(tags=(tag,)))
+    tagged = [run for run in selected if run.record.run_id not in own]
     owner = newest.run.files.owner_id if isinstance(newest, MeasuredRun) else os.geteuid()
     tagged = [run for run in tagged if run.files.owner_id == owner] or tagged
-    if not tagged and tag in known_tags(install):
+    tags = set() if tagged else plugins.history.all_tags(install)
+    if tag in tags:
         raise UsageError(f"--baseline {tag}: only {newest.name} and its repeats have this tag (see --single)")
     if not tagged:
-        raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, known_tags(install))}")
+        raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, tags)}")
     comparable = [run for run in tagged if not _work_differences(run.record.spec, newest)]
     if not comparable:
         reasons = f"({'; '.join(_work_differences(tagged[0].record.spec, newest))})"

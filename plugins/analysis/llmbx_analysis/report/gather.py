@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Value
-from llmbx.api.verbs import Config, Install, Plugins, Run, refresh_result, tags_of
+from llmbx.api.verbs import Config, Install, Plugins, Run, refresh_result
 
 from ..compare import Comparison, compare_runs
 from ..compare.earlier import spread_of
@@ -31,7 +31,7 @@ def gather(
     has ended.
     """
     runs, notes = [], []
-    others = [run for run in found if options.baseline is None or options.baseline not in tags_of(run)]
+    others = [run for run in found if options.baseline is None or options.baseline not in plugins.history.tags(run)]
     for run in others or found:
         try:
             data = read(run, plugins, options.window)

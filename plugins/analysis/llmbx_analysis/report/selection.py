@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from llmbx.api import LlmbxError, RunFolder, UsageError, Value
-from llmbx.api.verbs import Install, Plugins, Run, Selection, find_run, query_runs
+from llmbx.api.verbs import Install, Plugins, Run, Selection
 
 
 class Selected(Value, frozen=True):
@@ -27,7 +27,8 @@ def select_runs(install: Install, texts: Sequence[str], single: bool, plugins: P
     found = {run.record.run_id: run for part in parts for run in part.runs}
     not_in_sweep = [run for run in found.values() if run.record.sweep is None]
     groups = set() if single else {run.record.group for run in not_in_sweep if run.record.group is not None}
-    for run in query_runs(install, Selection(equal={"group": tuple(groups)})) if groups else ():
+    repeats = Selection(equal={"group": tuple(groups)})
+    for run in plugins.history.select(install, repeats) if groups else ():
         found.setdefault(run.record.run_id, run)
     return Selected(runs=tuple(found.values()), notes=tuple(note for part in parts for note in part.notes))
 
@@ -37,7 +38,7 @@ def _find(install: Install, text: str, plugins: Plugins) -> Selected:
     try:
         if folder.is_dir() and not RunFolder(path=folder).file("run.json").exists():
             return _of_folder(install, text, plugins)
-        return Selected(runs=(find_run(install, text),))
+        return Selected(runs=(plugins.find_run(install, text),))
     except UsageError:
         group = plugins.find_runs(install, text)
         if group is None:

@@ -80,9 +80,9 @@ class Listing(Value, frozen=True):
 
 def of_run(name: str, workspace: Workspace) -> Mine:
     """A finished run by its id, folder or `last`. Raises `UsageError` if it was not measured."""
-    from llmbx.api.verbs import find_run, refresh_result
+    from llmbx.api.verbs import refresh_result
 
-    run = find_run(workspace.install, name)
+    run = workspace.find_run(name)
     result, spec = refresh_result(run, workspace.plugins), run.record.spec
     rate = result.tokens_per_s_per_gpu if result is not None else None
     if rate is None:
