@@ -22,8 +22,8 @@ from pathlib import Path
 from history import generate, specification, timed, write
 
 from llmbx.config.install import Install
-from llmbx.history.index import index_path
 from llmbx.record.folder import SweepMark
+from llmbx_history.index import index_path
 from llmbx_sweep.cells import Cell
 from llmbx_sweep.store import create
 

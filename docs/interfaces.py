@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from marks import PAGES, filled
 
-from llmbx.history.columns import COLUMNS, SHORT, Entry
-from llmbx.history.frames import PANDAS
-from llmbx.history.units import UNITS
 from llmbx.model import Result
 from llmbx_analysis.compare.comparison import Comparison
 from llmbx_export.measures import CREATED, INFO, INFO_LABELS, LABELS, MEASURES
+from llmbx_history.columns import COLUMNS, SHORT
+from llmbx_history.entry import Entry
+from llmbx_history.frames import PANDAS
 from llmbx_sweep.summary import Row
 
 
@@ -31,8 +31,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _columns() -> Iterator[tuple[str, ...]]:
-    for name, kind in COLUMNS.items():
-        unit, meaning = UNITS[name]
+    for name, (kind, unit, meaning) in COLUMNS.items():
         short = _names(short for short, column in SHORT.items() if column == name)
         yield f"`{name}`", kind, unit, meaning, short, f"`{PANDAS[kind]}`"
 

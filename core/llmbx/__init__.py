@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pluggy
 
-    from .history.loaded import Runs as Runs
-    from .history.loaded import load_runs as load_runs
+    from llmbx_history.loaded import Runs as Runs
+    from llmbx_history.loaded import load_runs as load_runs
 
     hookimpl: pluggy.HookimplMarker
     """Marks a function as the implementation of a hook: `@hookimpl`, or with options of pluggy
@@ -24,7 +24,7 @@ _LOADED = ("Runs", "load_runs")
 def __getattr__(name: str) -> Any:
     """Names that are imported when they are asked for.
 
-    `hookimpl` is the marker of hook implementations, `load_runs` reads earlier runs.
+    `hookimpl` is the marker of hook implementations, `load_runs` of the plugin `history` reads earlier runs.
     """
     if name == "hookimpl":
         import pluggy
@@ -33,5 +33,5 @@ def __getattr__(name: str) -> Any:
     if name in _LOADED:
         import importlib
 
-        return getattr(importlib.import_module(".history.loaded", __name__), name)
+        return getattr(importlib.import_module("llmbx_history.loaded"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -71,7 +71,7 @@ class Site:
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """A site; needs root to become its users. What is tested of it without root is in tests/core/history/test_users."""
+    """A site; needs root to become its users. Without root: tests/plugins/history/test_users."""
     if os.geteuid() != 0:
         assert not os.environ.get("CI"), "CI runs as root: this test must not be left out there"
         pytest.skip("becoming another user needs root")

@@ -25,9 +25,6 @@ from llmbx.catalog.workloads import load_workload
 from llmbx.config.install import Install
 from llmbx.config.profiles import load_config
 from llmbx.errors import LlmbxError
-from llmbx.history import list_runs, scan
-from llmbx.history.tags import FILE as TAGS
-from llmbx.history.tags import read_tags, tags_of
 from llmbx.launchers.exits import read_exit
 from llmbx.launchers.nodes import read_nodes
 from llmbx.plugins.manager import Plugins, load
@@ -38,12 +35,16 @@ from llmbx.run.collect import collect_file
 from llmbx.run.finalize import finalize
 from llmbx_analysis.nodes import shared_facts
 from llmbx_environments.containers.images.store import ImageStore
+from llmbx_history import scan
+from llmbx_history.runs import list_runs
+from llmbx_history.tags import FILE as TAGS
+from llmbx_history.tags import read_tags, tags_of
 from llmbx_parse.find import find_logs
 from llmbx_parse.rows import parse_logs
 from llmbx_parse.table import table
 from llmbx_parse.verb import command as parse
 
-from ..core.history.conftest import plugins, toy
+from ..plugins.history.conftest import plugins, toy
 from ..run_factory import RunFactory, install, noise, run_factory, spec
 
 __all__ = ["install", "plugins", "run_factory", "spec", "toy"]

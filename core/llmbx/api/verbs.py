@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..cli.progress import Progress as RunProgress
     from ..cli.run import RunCall as RunCall
     from ..cli.streams import control as control_code
+    from ..cli.streams import visible_json as visible_json
     from ..cli.terminal import render as render_terminal
     from ..cli.workspace import Workspace as Workspace
     from ..cli.workspace import load_workspace as load_workspace
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from ..resolve.rules import common_findings as common_findings
     from ..run.configuration import read_final as read_final
     from ..run.pipeline import Runner as Runner
+    from ..run.refresh import current_status as current_status
     from ..run.refresh import refresh_result as refresh_result
 
 PLACES = {
@@ -97,6 +99,7 @@ PLACES = {
     "RunProgress": "cli.progress:Progress",
     "RunCall": "cli.run",
     "control_code": "cli.streams:control",
+    "visible_json": "cli.streams",
     "render_terminal": "cli.terminal:render",
     "Install": "config.install",
     "Config": "config.profiles",
@@ -106,6 +109,7 @@ PLACES = {
     "tag_named": "record.names",
     "History": "record.history",
     "Selection": "record.history",
+    "current_status": "run.refresh",
     "refresh_result": "run.refresh",
     "check_tags": "config.request",
     "check_window": "measure.window:check",

@@ -6,7 +6,7 @@ import csv
 import io
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,14 +71,6 @@ def print_json(value: Any) -> None:
     import msgspec
 
     click.echo(visible_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
-
-
-def print_json_lines(values: Iterable[Any]) -> None:
-    """Print each value as one line of JSON; NaN and infinity become null."""
-    import msgspec
-
-    for value in values:
-        sys.stdout.write(visible_json(msgspec.json.encode(value).decode()) + "\n")
 
 
 def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:

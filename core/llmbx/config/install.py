@@ -25,6 +25,16 @@ class Install(Value, frozen=True):
     workload_root: str | None = None
     workload_origin: str = "LLMB_WORKLOAD"
 
+    @staticmethod
+    def find(path: str | os.PathLike[str] | None = None) -> Install:
+        """The install at `path`, by default the one that the command uses. Nothing is created."""
+        from .profiles import load_config
+
+        if path is not None:
+            return Install(root=absolute(os.fspath(path), "install"), origin="install")
+        config, _ = load_config()
+        return find_install(os.environ, config.install, config.install_file)
+
     @property
     def path(self) -> Path:
         """The top folder."""

@@ -42,7 +42,7 @@ from ..model import (
 from ..model.flops import Flops
 from ..model.settings import Settings
 from ..record.folder import Run, read_run
-from ..record.history import NO_HISTORY, History
+from ..record.history import NO_HISTORY, History, Selection
 from ..runtimes.base import Runtime
 from ..suggestions import near, synonym
 from . import hooks, local_sources
@@ -477,13 +477,22 @@ class Plugins:
 
         tag = tag_named(text)
         if tag is None:
-            return find_run(install, text)
+            return find_run(install, text, functools.partial(self._folders_of_job, install))
         named = self.find_runs(install, text)
         if named is None or not named.folders:
             sign = text.removesuffix(tag)
             hint = did_you_mean(text, (f"{sign}{name}" for name in self.history.all_tags(install)))
             raise UsageError(f"no run '{text}'{hint or '; no run has a tag'}")
         return read_run(Path(named.folders[0]))
+
+    def _folders_of_job(self, install: Install, job_id: str) -> list[str] | None:
+        """Where runs with this job id may be, from the history; None if it cannot say."""
+        select = functools.partial(self.history.select, install)
+        try:
+            runs = select(Selection(equal={"job_id": (job_id,)})) or select(Selection(where="attempt > 0"))
+        except LlmbxError:
+            return None
+        return [run.folder for run in runs]
 
     def predict_run(self, spec: RunSpec, install: Install) -> Expected | None:
         """Return what a plugin predicts for a run, in pluggy's order; a known time before none.

@@ -12,7 +12,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +46,10 @@ CLAIM_S = 60.0
 _LAST = re.compile(r"last(~(?P<before>\d{1,6}))?")
 _ID = re.compile(rf"[0-9a-z]{{0,{short_ids.LONGEST}}}")
 _JOB_ID = re.compile(r"\d[\d_.+:-]*")
+
+
+FoldersOfJob = Callable[[str], Iterable[str] | None]
+"""Where the runs with a job id may be; None if that is unknown."""
 
 
 class Place(NamedTuple):
@@ -95,16 +99,17 @@ class _Named(NamedTuple):
     record: _Record
 
 
-def find_run(install: Install, text: str) -> Run:
+def find_run(install: Install, text: str, folders_of: FoldersOfJob | None = None) -> Run:
     """The run with this short id or run id, a unique prefix of one, its folder, or its job id.
 
     "last" is the newest of this user, "last~2" the second before it. This user's runs come before
-    those of others, who can give a run any name. Raises `UsageError` if no run or several match.
+    those of others, who can give a run any name. `folders_of` is asked for a job id; if it is
+    unknown, all records are read. Raises `UsageError` if no run or several match.
     """
     with contextlib.suppress(ValueError):  # a name that no file system takes
         if os.path.lexists(Path(text) / RECORD):  # `read_run` says why it cannot be read
             return read_run(Path(text))
-    runs = _direct(install, text) or _searched(install, text)
+    runs = _direct(install, text) or _searched(install, text, folders_of)
     if len(runs) > 1:
         newest = ", ".join(f"{run.record.id} ({run.run_id})" for run in runs[:3])
         more = " …" if len(runs) > 3 else ""
@@ -147,7 +152,7 @@ def _direct(install: Install, text: str) -> list[_Named]:
     return [run for run in runs if run.own and text in (run.run_id, run.record.id)]
 
 
-def _searched(install: Install, text: str) -> list[_Named]:
+def _searched(install: Install, text: str, folders_of: FoldersOfJob | None) -> list[_Named]:
     """The runs with this name, newest first: this user's, else those of others.
 
     Raises `UsageError` if there are none.
@@ -161,9 +166,10 @@ def _searched(install: Install, text: str) -> list[_Named]:
         return [own[before]]
     link = _linked(install, text)
     runs = _with_name([*places, link] if link else places, text, link)
-    finders = [_of_job, _with_beginning] if _JOB_ID.fullmatch(text) else [_with_beginning, _of_job]
-    for finder in finders if text else ():
-        runs = runs or finder(places, text)
+    if not runs and _JOB_ID.fullmatch(text):
+        runs = _of_job(places, text, folders_of)
+    if not runs and text:
+        runs = _with_beginning(places, text) or _of_job(places, text, folders_of)
     if not runs:
         raise UsageError(f"no run '{text}'{_hint(install, places, text)}")
     newest = sorted(runs, reverse=True)
@@ -183,8 +189,11 @@ def _with_beginning(places: Sequence[Place], text: str) -> list[_Named]:
     return begun or [*_read_newest(place for place in places if place.run_id.startswith(text))]
 
 
-def _of_job(places: Sequence[Place], job_id: str) -> list[_Named]:
+def _of_job(places: Sequence[Place], job_id: str, folders_of: FoldersOfJob | None) -> list[_Named]:
     """This user's newest run with this job id, else those of others, else of an earlier attempt."""
+    folders = folders_of(job_id) if folders_of is not None else None
+    if folders is not None:
+        places = [_place(Path(folder)) for folder in folders]
     others: list[_Named] = []
     earlier: list[_Named] = []
     for run in _read_newest(places):
@@ -252,8 +261,11 @@ def _places(install: Install) -> list[Place]:
 def _linked(install: Install, text: str) -> Place | None:
     """The place to which the link of a short id leads."""
     folder = short_ids.linked(install, text) if _ID.fullmatch(text) else None
-    run_id = folder.parent.name if folder else ""
-    return Place(_second(run_id), run_id, str(folder)) if folder else None
+    return _place(folder) if folder else None
+
+
+def _place(folder: Path) -> Place:
+    return Place(_second(folder.parent.name), folder.parent.name, str(folder))
 
 
 def _second(run_id: str) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from llmbx.cli import jobs, profile, run
+from llmbx.cli import profile, run
 from llmbx.errors import LlmbxError
 
 
@@ -48,5 +48,3 @@ def test_the_other_verbs_name_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "there is no run to repeat" in refusal(monkeypatch, tmp_path, profile.command, *accepted)
     said = refusal(monkeypatch, tmp_path, profile.command, *accepted, "--slurm-account", "a")
     assert said == "--slurm-account needs a workload; without one, the last run is repeated unchanged"
-    said = refusal(monkeypatch, tmp_path, jobs.command, "-n", "3", "rebuild")
-    assert said == "--limit cannot be combined with `jobs rebuild`"

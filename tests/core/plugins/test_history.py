@@ -12,7 +12,7 @@ import pytest
 from llmbx import hookimpl, hookspecs
 from llmbx.config.install import Install
 from llmbx.errors import PluginError, UsageError
-from llmbx.model import RunGroup
+from llmbx.model import Job, RunGroup
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import Run
 from llmbx.record.history import History, Selection
@@ -91,3 +91,16 @@ def test_a_faulty_history_is_named(plugins: Plugins, tmp_path: Path, answer: Cal
     plugins.manager.register(Walk(answer), name="walk")
     with pytest.raises(PluginError, match=f"plugin 'walk': select of history 'walk'.*{fault}"):
         plugins.history.select(Install(root=str(tmp_path), origin="test"), Selection())
+
+
+def test_a_history_that_fails_does_not_hide_the_run_of_a_job(
+    plugins: Plugins, run_factory: RunFactory, install: Install
+) -> None:
+    job = Job(launcher="slurm", job_id="4711", submitted=1.0)
+    run = run_factory.put([0.1] * 20, record={"job": job})
+    run_factory.put([0.1] * 20)
+    for answer in (None, lambda: 1 / 0, lambda: [run]):
+        plugins.manager.register(walk := Walk(answer), name="walk")
+        assert plugins.find_run(install, "4711") == run
+        plugins.manager.unregister(walk)
+        del plugins.history

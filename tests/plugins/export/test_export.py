@@ -17,12 +17,11 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from llmbx.errors import UsageError
-from llmbx.history.columns import COLUMNS
-from llmbx.history.units import UNITS
 from llmbx.model import JobStatus
 from llmbx.model.result import Loss, Stability
 from llmbx.record.folder import RESULT, Run
 from llmbx_export.measures import CREATED, INFO, INFO_LABELS, LABELS, MEASURES
+from llmbx_history.columns import COLUMNS
 
 from ...run_factory import CREATED as BEGAN
 from ...run_factory import RunFactory, noise
@@ -89,7 +88,7 @@ def test_the_names_follow_the_conventions_and_the_units_of_the_columns() -> None
             "tokens/s": ("tokens_per_second", 1), "days": ("seconds", 86400), "GPU hours": ("seconds", 3600),
             "steps": ("", 1), "": ("", 1)}  # fmt: skip
     for measure in MEASURES:
-        assert (measure.unit, measure.factor) == base[UNITS[measure.column][0]], measure
+        assert (measure.unit, measure.factor) == base[COLUMNS[measure.column].unit], measure
         assert measure.name.endswith(f"_{measure.unit}" if measure.unit else measure.column.replace(".", "_"))
     assert len({measure.name for measure in (*MEASURES, CREATED)}) == len(MEASURES) + 1
     assert {*LABELS.values(), *INFO_LABELS.values()} <= COLUMNS.keys() and not LABELS.keys() & INFO_LABELS.keys()

@@ -15,12 +15,12 @@ from llmbx.cli.workspace import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.errors import LlmbxError, UsageError
-from llmbx.history.tags import change_tags
 from llmbx.model import Image, Reference, Stability
 from llmbx.model.result import FlopsPerSample
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import read_result
 from llmbx_analysis.cli import compare as module
+from llmbx_history.tags import change_tags
 
 from ....run_factory import FLOPS, RunFactory, Toy, noise
 

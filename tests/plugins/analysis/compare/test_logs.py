@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.history.tags import change_tags
 from llmbx.logs.parser import LogFormat, LogParser, Record
 from llmbx.model import Reference, Step
 from llmbx.plugins.manager import Plugins
+from llmbx_history.tags import change_tags
 from llmbx_parse import plugin as parse_plugin
 
 from ....run_factory import RunFactory, Toy, noise

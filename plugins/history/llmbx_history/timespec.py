@@ -1,4 +1,4 @@
-"""Parse dates and times typed by users: `2026-11-20`, `2026-11-20 14:30`, or an age (`7d`, `12h`, `30min`)."""
+"""Parse dates and times as users type them: `2026-11-20`, `2026-11-20 14:30`, or an age (`7d`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
+from llmbx.api import UsageError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,7 +21,8 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 def parse_time(text: str, option: str, now: float | None = None, end_of_day: bool = False) -> float:
     """Return the time in epoch seconds; local time if no time zone is given.
 
-    A date alone is the start of the day, or its end with `end_of_day`. Raises `UsageError` for anything else.
+    A date alone is the start of the day, or its end with `end_of_day`. Raises `UsageError` for
+    anything else.
     """
     words = text.strip()
     ago = _AGO.fullmatch(words)
@@ -34,15 +35,16 @@ def parse_time(text: str, option: str, now: float | None = None, end_of_day: boo
         return moment.timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"{option} '{text}': expected a date (2026-11-20), a date and time (2026-11-20 14:30) "
-            "or an age (7d, 12h, 30min)"
+            f"{option} '{text}': expected a date (2026-11-20), a date and time "
+            "(2026-11-20 14:30) or an age (7d, 12h, 30min)"
         ) from None
 
 
 def add_times(db: sqlite3.Connection, errors: list[UsageError] | None = None) -> None:
-    """Add the collation `time`, which orders texts by the time that they name: epoch seconds, or as `parse_time` reads.
+    """Add the collation `time`, which orders texts by the time that they name.
 
-    Errors of SQLite's callbacks are lost: they are added to `errors`, and the texts are equal.
+    That is epoch seconds, or what `parse_time` reads. Errors of SQLite's callbacks are lost: they
+    are added to `errors`, and the texts are equal.
     """
 
     def compare(left: str, right: str) -> int:

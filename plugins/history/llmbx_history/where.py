@@ -1,8 +1,8 @@
-"""The SQL condition of `--where`: SQLite parses it, and allows only what reads the columns of a run.
+"""The SQL condition of `--where`: SQLite parses it, and allows only what reads columns of a run.
 
-Before that, columns (whose names contain dots) are quoted, and a few signs get the meaning that docs/history.md
-describes: `=` and `!=` also compare missing values, `/` never truncates, and `'text' IN column` finds a tag or a part
-of a text.
+Before that, columns (whose names contain dots) are quoted, and a few signs get the meaning that
+docs/history.md describes: `=` and `!=` also compare missing values, `/` never truncates, and
+`'text' IN column` finds a tag or a part of a text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import itertools
 import re
 from collections.abc import Callable
 
-from ..errors import UsageError
+from llmbx.api import UsageError
+
 from .columns import COLUMNS, column, expression, full_name, kind_of, quoted, unknown
 from .timespec import add_times
 
@@ -21,12 +22,27 @@ MAX_LENGTH = 2000
 """Maximum length of a condition in characters."""
 
 NESTED = 20
-"""Parentheses around a condition when it is checked: more than in any query, because SQLite limits their depth."""
+"""Parentheses around a condition when it is checked: more than in any query.
+
+SQLite limits their depth.
+"""
 
 FUNCTIONS = {
-    "abs", "coalesce", "glob", "instr", "json_extract", "length", "like", "lower", "max", "min", "round", "substr",
-    "trim", "upper",
-}  # fmt: skip
+    "abs",
+    "coalesce",
+    "glob",
+    "instr",
+    "json_extract",
+    "length",
+    "like",
+    "lower",
+    "max",
+    "min",
+    "round",
+    "substr",
+    "trim",
+    "upper",
+}
 """Functions that a condition may call. None returns much more than it is given."""
 
 _TEXT = r"""'(?:[^']|''){0,2000}'|"(?:[^"]|""){0,2000}\""""
@@ -61,7 +77,8 @@ def condition(text: str) -> str:
         raise _wrong(f"longer than {MAX_LENGTH} characters")
     for clause in _CLAUSES.split(re.sub(_TEXT, "''", text)):
         if len(re.findall(_COMPARISON, clause)) > 1:
-            raise _wrong(f"`{clause.strip()}` compares twice: write `8 <= gpus AND gpus < 64`")
+            written = "write `8 <= gpus AND gpus < 64`"
+            raise _wrong(f"`{clause.strip()}` compares twice: {written}")
     sql = _PART.sub(_translated, text)
     _check(sql)
     return f"({sql}\n)"  # a comment ends with the line
@@ -78,7 +95,7 @@ def _translated(part: re.Match[str]) -> str:
 
 
 def _string(shown: str) -> str:
-    """A string in quotes of either kind as SQL; in double quotes it may also be a column, as in SQLite."""
+    """A string in quotes as SQL; in double quotes it may also be a column, as in SQLite."""
     value = shown[1:-1].replace(shown[0] * 2, shown[0])
     if shown[0] == '"' and full_name(value):
         return _named(value)
@@ -90,13 +107,15 @@ def _contained(part: re.Match[str]) -> str:
     whole, text = column(part["whole"], "--where"), _string(part["part"])
     kind = kind_of(whole)
     if kind not in ("text", "words"):
-        raise _wrong(f"`{part[0]}`: expected a string, IN, and a list in parentheses, tags or a text column")
+        expected = "expected a string, IN, and a list in parentheses, tags or a text column"
+        raise _wrong(f"`{part[0]}`: {expected}")
     word = f"' ' || {text} || ' '" if kind == "words" else text
-    return f"(coalesce(instr({expression(whole)}, {word}), 0) {'=' if part['absent'] else '>'} 0)"
+    sign = "=" if part["absent"] else ">"
+    return f"(coalesce(instr({expression(whole)}, {word}), 0) {sign} 0)"
 
 
 def _named(name: str, compared: str = NUMERAL) -> str:
-    """A column as SQL, and other words as they are. `compared` is the string that it is compared with."""
+    """A column as SQL, and other words as they are; `compared` is what it is compared with."""
     if name.upper() == "NONE":
         return "NULL"
     full = column(name, "--where") if "." in name else full_name(name)
@@ -110,18 +129,23 @@ def _named(name: str, compared: str = NUMERAL) -> str:
 def _check(sql: str) -> None:
     """Raise `UsageError` unless SQLite parses this as one expression that only reads columns.
 
-    What parses both alone and in parentheses is one expression: it closes no parenthesis that it does not open. The
-    table has one run, because times are read when they are compared.
+    What parses both alone and in parentheses is one expression: it closes no parenthesis that it
+    does not open. The table has one run, because times are read when they are compared.
     """
     import sqlite3
 
-    run = {name: name if kind in ("text", "words") else 0.0 for name, kind in COLUMNS.items()} | {"measures": "{}"}
+    run = {
+        name: name if column.kind in ("text", "words") else 0.0 for name, column in COLUMNS.items()
+    }
+    run["measures"] = "{}"
     wrong_times: list[UsageError] = []
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         add_times(db, wrong_times)
-        db.execute(f"CREATE TABLE runs ({', '.join(map(quoted, run))}, PRIMARY KEY (id)) WITHOUT ROWID")
+        names = ", ".join(map(quoted, run))
+        db.execute(f"CREATE TABLE runs ({names}, PRIMARY KEY (id)) WITHOUT ROWID")
         db.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(run))})", [*run.values()])
-        for query in (f"SELECT 1 FROM runs WHERE {sql}", f"SELECT {'(' * NESTED}{sql}\n{')' * NESTED} FROM runs"):
+        nested = f"{'(' * NESTED}{sql}\n{')' * NESTED}"
+        for query in (f"SELECT 1 FROM runs WHERE {sql}", f"SELECT {nested} FROM runs"):
             db.set_authorizer(_reader())
             try:
                 db.execute(query).fetchall()
@@ -132,7 +156,7 @@ def _check(sql: str) -> None:
 
 
 def _reader() -> Callable[..., int]:
-    """An authorizer of one query without another inside, which reads `runs` and calls `FUNCTIONS`."""
+    """An authorizer of one query without another inside: it reads `runs` and calls `FUNCTIONS`."""
     import sqlite3
 
     queries = itertools.count()

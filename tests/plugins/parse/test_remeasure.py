@@ -15,11 +15,9 @@ from llmbx.cli import workspace
 from llmbx.cli.main import cli
 from llmbx.config.install import Install
 from llmbx.errors import LlmbxError, UsageError
-from llmbx.history import scan, select
 from llmbx.model import Measure, ProfileSpec
 from llmbx.plugins.manager import Plugins
-from llmbx.record.folder import RESULT, STEPS, Run, read_result
-from llmbx.record.history import Selection
+from llmbx.record.folder import RESULT, STEPS, read_result
 from llmbx.run.remeasure import save_window
 
 from ...run_factory import FLOPS, PEAK, RunFactory, install, noise, plugins, run_factory, spec, toy
@@ -33,7 +31,6 @@ Call = Callable[..., Result]
 def parse(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Call:
     monkeypatch.setattr(workspace, "install_and_plugins", lambda: (install, lambda: plugins))
     monkeypatch.setattr(llmbx.plugins.manager, "load", lambda: plugins)
-    monkeypatch.setattr(scan, "GRACE_S", -1.0)
 
     def invoke(*arguments: str) -> Result:
         done = CliRunner().invoke(cli, ["parse", *arguments])
@@ -91,7 +88,6 @@ def test_the_log_itself_is_not_needed_any_more(run_factory: RunFactory, parse: C
 def test_save_keeps_the_other_window(run_factory: RunFactory, parse: Call) -> None:
     times = noise(1, 2.0)
     run = run_factory.put(times, result={"warnings": ("the image was not verified",)})
-    assert [r.record.run_id for r in chosen(run_factory, "window.first == 11")] == [run.record.run_id]
     done = parse(run.record.run_id, "--window", "20-29", "--save")
     assert f"saved in {run.path / RESULT}" in done.stderr
     result = read_result(run.path)
@@ -100,11 +96,6 @@ def test_save_keeps_the_other_window(run_factory: RunFactory, parse: Call) -> No
     assert (result.steps_measured, result.steps_seen, result.status) == (10, 50, "completed")
     assert result.step_time_s.mean == pytest.approx(statistics.fmean(times[20:30]))
     assert "the image was not verified" in result.warnings
-    assert [r.record.run_id for r in chosen(run_factory, "window.first == 20")] == [run.record.run_id]
-
-
-def chosen(run_factory: RunFactory, where: str) -> list[Run]:
-    return select(run_factory.install, Selection(where=where))
 
 
 def test_save_judges_the_new_window(run_factory: RunFactory, parse: Call) -> None:
@@ -115,7 +106,6 @@ def test_save_judges_the_new_window(run_factory: RunFactory, parse: Call) -> Non
     assert before is not None and before.stability.verdict == "outliers"
     assert "step 30 (" in (before.stability.reason or "")
     assert not any("outlier" in line for line in before.warnings)
-    assert [r.record.run_id for r in chosen(run_factory, "stability == 'outliers'")] == [run.record.run_id]
     parse(run.record.run_id, "--window", "32-44", "--save")
     after = read_result(run.path)
     assert after is not None and after.stability.verdict == "stable"

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ..config.install import Install, absolute, find_install
-from ..config.request import check_tags
-from ..errors import LlmbxError, UsageError
-from ..files import deny_others_writing
-from ..phrases import plural
-from ..record.history import Selection
-from . import list_runs
-from .columns import COLUMNS, Entry, column, entry
+from llmbx.api import LlmbxError, UsageError, plural
+from llmbx.api.verbs import Install, Selection, check_tags
+
+from .columns import COLUMNS, column
+from .entry import Entry, entry
 from .read import UNKNOWN, Unreadable, read_values
+from .runs import list_runs
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
-    from ..plugins.manager import Plugins
-    from ..record.folder import Run
+    from llmbx.api.verbs import Plugins, Run
 
 Row = dict[str, Any]
 
@@ -35,9 +33,9 @@ FOLDER = "folder"
 class Runs(Sequence[Entry]):
     """An immutable sequence of runs, newest first unless sorted otherwise.
 
-    Each item is an `Entry`, with the fields of `llmbx jobs --format json`. Rows and frames have all columns of the
-    history by their dotted names, and `folder`; docs/interfaces.md lists them with their units. Unknown values are
-    None, in a pandas frame NA or NaN.
+    Each item is an `Entry`, with the fields of `llmbx jobs --format json`. Rows and frames have all
+    columns of the history by their dotted names, and `folder`; docs/interfaces.md lists them with
+    their units. Unknown values are None, in a pandas frame NA or NaN.
     """
 
     __slots__ = ("_entries", "_rows")
@@ -95,12 +93,13 @@ def load_runs(
     sort: str | None = None,
     limit: int | None = None,
 ) -> Runs:
-    """The runs of an install (default: `LLMB_INSTALL`, as for the command), with the filters of `llmbx jobs`.
+    """The runs of an install (default: that of the command), with the filters of `llmbx jobs`.
 
-    `since` and `until` are a date with a time zone, or a text such as "2026-11-20" or "7d". All `tags` must be present.
-    `user` is a name or "all"; the default is the runs of this user. `sort` and `where` name columns; `limit` is the
-    maximum number of runs. Runs that have ended are finalized first, as `llmbx jobs` does. Raises `UsageError` for an
-    install that does not exist and for invalid filters.
+    `since` and `until` are a date with a time zone, or a text such as "2026-11-20" or "7d". All
+    `tags` must be present. `user` is a name or "all"; the default is the runs of this user. `sort`
+    and `where` name columns; `limit` is the maximum number of runs. Runs that have ended are
+    finalized first, as `llmbx jobs` does. Raises `UsageError` for an install that does not exist
+    and for invalid filters.
     """
     names = (*COLUMNS, FOLDER)
     place = _install(install)
@@ -118,35 +117,31 @@ def load_runs(
         limit=limit,
     )
     with _shared(place):
-        listing = list_runs(place, _plugins, query, names)
+        listing = list_runs(place, _load_plugins, query, names)
     root = Path(os.path.realpath(place.root))
     rows = [_row(dict(zip(names, values, strict=True))) for values in listing.rows]
     return Runs([{**row, FOLDER: str(root / row[FOLDER])} for row in rows])
 
 
-def _plugins() -> Any:
-    from ..plugins.manager import load
+def _load_plugins() -> Plugins:
+    from llmbx.api.verbs import load_plugins
 
-    return load()
+    return load_plugins()
 
 
-def _install(given: str | os.PathLike[str] | None) -> Install:
-    from ..config.profiles import load_config
-
-    if given is None:
-        config, _ = load_config()
-        install = find_install(os.environ, config.install, config.install_file)
-    else:
-        install = Install(root=absolute(os.fspath(given), "install"), origin="install")
-        if not install.path.is_dir():
-            raise UsageError(f"install {install.root}: no such folder; expected the folder that LLMB_INSTALL names")
-    return install
+def _install(path: str | os.PathLike[str] | None) -> Install:
+    named = Install.find(path)
+    if path is not None and not named.path.is_dir():
+        expected = "expected the folder that LLMB_INSTALL names"
+        raise UsageError(f"install {named.root}: no such folder; {expected}")
+    return named
 
 
 @contextlib.contextmanager
 def _shared(install: Install) -> Iterator[None]:
-    """Write what is finalized for the group of a shared install; the program's umask is restored."""
-    before = deny_others_writing()
+    """Write for the group of a shared install; the program's umask is restored."""
+    before = os.umask(0o077)
+    os.umask(before | stat.S_IWOTH)
     try:
         install.share()
         yield
@@ -155,15 +150,15 @@ def _shared(install: Install) -> Iterator[None]:
 
 
 def row_of(run: Run, plugins: Plugins) -> Row:
-    """The columns of one run as it is now: finalized if it has ended, else with the state of its job.
+    """The columns of one run as it is now: finalized if it has ended, else with its job's state.
 
     Raises `LlmbxError` if its record cannot be read.
     """
-    from ..run.refresh import current_status
+    from llmbx.api.verbs import current_status
 
     status, cause = current_status(run, plugins)
     try:
-        values: Row = {**dict.fromkeys(COLUMNS), **read_values(run.path), FOLDER: run.folder}
+        values: Row = dict.fromkeys(COLUMNS) | read_values(run.path) | {FOLDER: run.folder}
     except Unreadable as error:
         raise LlmbxError(f"{run.folder}: {error}") from None
     if values["status"] == UNKNOWN:
@@ -173,7 +168,7 @@ def row_of(run: Run, plugins: Plugins) -> Row:
 
 def _row(values: Row) -> Row:
     """The values of one run as Python objects."""
-    for name, kind in COLUMNS.items():
+    for name, (kind, _, _) in COLUMNS.items():
         value = values[name]
         if kind == "words":
             values[name] = tuple(str(value or "").split())

@@ -17,8 +17,8 @@ import pytest
 
 from llmbx.config.install import Install
 from llmbx.errors import UsageError
-from llmbx.history.index import index_path
 from llmbx.record.folder import RESULT
+from llmbx_history.index import index_path
 
 from ...run_factory import CREATED, RunFactory, noise
 from .conftest import Jobs
@@ -182,15 +182,20 @@ def test_the_real_command_lists_without_loading_plugins(
     code = "import sys; sys.argv = ['llmbx', 'jobs', '--workload', 'line', '--format', 'json']\n" \
            "from llmbx.cli.main import cli\n" \
            "cli.main(standalone_mode=False)\n" \
-           "print([m for m in sys.modules if m.startswith('llmbx_')], file=sys.stderr)"  # fmt: skip
+           "print({m.partition('.')[0] for m in sys.modules if m.startswith('llmbx_')}, file=sys.stderr)"  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={"LLMB_INSTALL": run_factory.install.root, "XDG_CACHE_HOME": str(cache_home), "LLMBX_CONFIG": "/dev/null"},
     )  # fmt: skip
     assert len(json.loads(done.stdout)) == 6
-    assert done.stderr == "[]\n"
+    assert done.stderr == "{'llmbx_history'}\n"
 
 
 def test_an_empty_user_is_a_usage_error(jobs: Jobs) -> None:
     with pytest.raises(UsageError, match="--user: expected a user's name, or all"):
         jobs("--user", "")
+
+
+def test_options_of_the_listing_are_refused_before_a_command_below_it(jobs: Jobs) -> None:
+    with pytest.raises(UsageError, match="--limit cannot be combined with `jobs rebuild`"):
+        jobs("-n", "3", "rebuild")

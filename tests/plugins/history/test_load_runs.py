@@ -18,10 +18,9 @@ import pytest
 import llmbx
 from llmbx.config.install import Install
 from llmbx.errors import UsageError
-from llmbx.history.columns import COLUMNS
-from llmbx.history.units import UNITS
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT
+from llmbx_history.columns import COLUMNS
 
 from ...run_factory import CREATED, RunFactory, noise
 
@@ -141,7 +140,7 @@ def test_importing_llmbx_imports_nothing_of_it() -> None:
 
 
 def test_every_column_has_a_meaning_and_its_unit() -> None:
-    assert list(UNITS) == list(COLUMNS)
-    assert all(COLUMNS[name] in ("number", "count") for name, (unit, _) in UNITS.items() if unit)
+    assert all(column.meaning for column in COLUMNS.values())
+    assert all(column.kind in ("number", "count") for column in COLUMNS.values() if column.unit)
     seconds = {name for name in COLUMNS if "step_time_s" in name.split(".") or name.startswith("timing.")}
-    assert {name for name, (unit, _) in UNITS.items() if unit == "s"} == seconds
+    assert {name for name, column in COLUMNS.items() if column.unit == "s"} == seconds

@@ -11,11 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from llmbx import builtin, hookspecs
-from llmbx.cli import jobs as module
+from llmbx.cli.workspace import Workspace
 from llmbx.config.install import Install
 from llmbx.errors import LlmbxError
-from llmbx.history import plugin as history
 from llmbx.plugins.manager import Plugins
+from llmbx_history import plugin as history
+from llmbx_history.jobs import command
 
 from ...run_factory import RunFactory, Toy, install, run_factory, spec, toy
 
@@ -38,10 +39,10 @@ def plugins(toy: Toy) -> Plugins:
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Jobs:
     """`jobs("--status", "failed")`: the verb, on this test's install."""
-    monkeypatch.setattr(module, "install_and_plugins", lambda: (install, lambda: plugins))
+    monkeypatch.setattr(Workspace, "install_and_plugins", lambda: (install, lambda: plugins))
 
     def invoke(*arguments: str) -> Result:
-        done = CliRunner().invoke(module.command, list(arguments))
+        done = CliRunner().invoke(command, list(arguments))
         if isinstance(done.exception, LlmbxError):
             raise done.exception
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception

@@ -1,9 +1,10 @@
 """Update the index from the run folders, including those written by other machines.
 
-The change time (ctime) of a folder is updated when something is created, renamed or removed in it. Checking each
-experiment's folder therefore finds new and deleted runs; unfinished runs are checked every time. Changes to a finished
-run (its tags, a saved window) also update the experiment's time (`Run.announce_change`). As the clock of a file system
-can be coarse, a change time younger than `GRACE_S` is not reliable: such folders are read again.
+The change time (ctime) of a folder is updated when something is created, renamed or removed in it.
+Checking each experiment's folder therefore finds new and deleted runs; unfinished runs are checked
+every time. Changes to a finished run (its tags, a saved window) also update the experiment's time
+(`Run.announce_change`). As the clock of a file system can be coarse, a change time younger than
+`GRACE_S` is not reliable: such folders are read again.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..config.install import RECORD, Install
-from .columns import COLUMNS, Values, document, quoted
-from .read import OPEN, Unreadable, read_values
+from llmbx.api.verbs import Install
+
+from .columns import COLUMNS, quoted
+from .entry import document
+from .read import OPEN, RECORD, Unreadable, read_values
+from .values import Values
 
 if TYPE_CHECKING:
     import sqlite3
@@ -39,15 +43,17 @@ OPEN_RUNS = f"status IN ({', '.join(repr(status) for status in OPEN)})"
 """SQL condition for unfinished runs."""
 
 _NAMES = (*COLUMNS, "path", "folder", "stamp")
-_INSERT = f"INSERT INTO runs ({', '.join(map(quoted, _NAMES))}) VALUES ({', '.join('?' * len(_NAMES))})"
+_MARKS = ", ".join("?" * len(_NAMES))
+_INSERT = f"INSERT INTO runs ({', '.join(map(quoted, _NAMES))}) VALUES ({_MARKS})"
 
 Progress = Callable[[int, int], None]
 """Called with the number of experiments read and their total number."""
 
 
 class ScannedRun(NamedTuple):
-    """One run folder: its path (relative to the install if inside it), its experiment, its change time, and its
-    columns.
+    """One run folder: its path (relative to the install if inside it) and its columns.
+
+    `path` is its experiment, `stamp` its change time, `why` the reason if it cannot be read.
     """
 
     folder: str
@@ -59,22 +65,24 @@ class ScannedRun(NamedTuple):
 
 def update(db: sqlite3.Connection, install: Install, progress: Progress | None = None) -> None:
     """Update the index from the folders."""
-    stamps = dict(db.execute("SELECT path, stamp FROM experiments"))
-    there = dict(experiments(install))
-    stale = [path for path, stamp in there.items() if stamp == TOO_RECENT or stamps.get(path) != stamp]
-    _drop(db, [path for path in stamps if path not in there])
+    indexed = dict(db.execute("SELECT path, stamp FROM experiments"))
+    stamps = dict(experiments(install))
+    stale = [
+        path for path, stamp in stamps.items() if stamp == TOO_RECENT or indexed.get(path) != stamp
+    ]
+    _drop(db, [path for path in indexed if path not in stamps])
     batch: list[ScannedRun] = []
     done: list[str] = []
     for number, path in enumerate(stale, 1):
         batch += _changed(db, install, path)
         done.append(path)
         if len(batch) >= BATCH:
-            write(db, install, batch, {path: there[path] for path in done})
+            write(db, install, batch, {path: stamps[path] for path in done})
             batch, done = [], []
             if progress:
                 progress(number, len(stale))
     if stale:
-        write(db, install, batch, {path: there[path] for path in done})
+        write(db, install, batch, {path: stamps[path] for path in done})
     update_open(db, install, set(stale))
 
 
@@ -94,7 +102,7 @@ def update_open(db: sqlite3.Connection, install: Install, seen: Iterable[str] = 
 
 def experiments(install: Install) -> Iterator[tuple[str, int]]:
     """Every experiment's folder (relative to the install if inside it) with its change time."""
-    for base in _bases(install):
+    for base in install.all_experiments():
         prefix, folder = relative(install, base), str(base)
         for name in _names(base):  # thousands of names: plain strings are faster than `Path`
             stamp = _stamp(f"{folder}/{name}")
@@ -102,17 +110,8 @@ def experiments(install: Install) -> Iterator[tuple[str, int]]:
                 yield f"{prefix}/{name}", stamp
 
 
-def _bases(install: Install) -> Iterator[Path]:
-    workloads = install.path / "workloads"
-    for name in _names(workloads):
-        yield workloads / name / "experiments"
-    own = install.workload_root
-    if own and Path(own).parent != workloads:
-        yield Path(own) / "experiments"
-
-
 def _changed(db: sqlite3.Connection, install: Install, path: str) -> list[ScannedRun]:
-    """The runs of one experiment that are new or changed; deleted runs are removed from the index."""
+    """The runs of one experiment that are new or changed; deleted ones leave the index."""
     stamps = dict(db.execute("SELECT folder, stamp FROM runs WHERE path = ?", (path,)))
     changed = []
     for folder in _run_folders(install, path, set(stamps)):
@@ -155,23 +154,23 @@ def read(install: Install, path: str, folder: str, stamp: int) -> ScannedRun:
         return ScannedRun(folder, path, stamp, None, str(error))
 
 
-def write(db: sqlite3.Connection, install: Install, found: list[ScannedRun], stamps: dict[str, int]) -> None:
+def write(
+    db: sqlite3.Connection, install: Install, runs: list[ScannedRun], stamps: dict[str, int]
+) -> None:
     """Write these runs to the index, with the change times of the experiments that are complete."""
     root = Path(os.path.realpath(install.root))
-    good = [item for item in found if item.values is not None]
     db.execute("BEGIN IMMEDIATE")
-    _remove(db, [item.folder for item in good])
-    for item in good:
-        values = item.values or {}
-        row = [*(values.get(name) for name in COLUMNS), item.path, item.folder, item.stamp]
-        number = db.execute(_INSERT, row).lastrowid
-        db.execute("INSERT INTO documents VALUES (?, ?)", (number, document(values, str(root / item.folder))))
+    _remove(db, [run.folder for run in runs if run.values is not None])
+    for run in runs:
+        if run.values is not None:
+            row = [*map(run.values.get, COLUMNS), run.path, run.folder, run.stamp]
+            number = db.execute(_INSERT, row).lastrowid
+            text = document(run.values, str(root / run.folder))
+            db.execute("INSERT INTO documents VALUES (?, ?)", (number, text))
     for path in stamps:
         db.execute("DELETE FROM damaged WHERE path = ?", (path,))
-    db.executemany(
-        "INSERT OR REPLACE INTO damaged VALUES (?, ?, ?)",
-        [(item.folder, item.path, item.why) for item in found if item.values is None],
-    )
+    damaged = [(run.folder, run.path, run.why) for run in runs if run.values is None]
+    db.executemany("INSERT OR REPLACE INTO damaged VALUES (?, ?, ?)", damaged)
     db.executemany("INSERT OR REPLACE INTO experiments VALUES (?, ?)", stamps.items())
     db.execute("COMMIT")
 
@@ -182,7 +181,8 @@ def _drop(db: sqlite3.Connection, paths: list[str]) -> None:
         return
     db.execute("BEGIN IMMEDIATE")
     for path in paths:
-        _remove(db, [folder for (folder,) in db.execute("SELECT folder FROM runs WHERE path = ?", (path,)).fetchall()])
+        rows = db.execute("SELECT folder FROM runs WHERE path = ?", (path,)).fetchall()
+        _remove(db, [folder for (folder,) in rows])
         db.execute("DELETE FROM damaged WHERE path = ?", (path,))
         db.execute("DELETE FROM experiments WHERE path = ?", (path,))
     db.execute("COMMIT")
@@ -197,12 +197,13 @@ def _forget(db: sqlite3.Connection, folders: list[str]) -> None:
 
 def _remove(db: sqlite3.Connection, folders: list[str]) -> None:
     rows = [(folder,) for folder in folders]
-    db.executemany("DELETE FROM documents WHERE number = (SELECT number FROM runs WHERE folder = ?)", rows)
+    number = "SELECT number FROM runs WHERE folder = ?"
+    db.executemany(f"DELETE FROM documents WHERE number = ({number})", rows)
     db.executemany("DELETE FROM runs WHERE folder = ?", rows)
 
 
 def _names(folder: Path, most: int | None = None) -> list[str]:
-    """Names in a folder, at most so many; names that are not valid text (llmbx never creates such) are skipped."""
+    """Names in a folder, at most so many, without those that are not text: llmbx writes none."""
     try:
         with os.scandir(folder) as entries:
             names = (entry.name for entry in islice(entries, most))
@@ -216,15 +217,17 @@ def _is_text(name: str) -> bool:
 
 
 def _stamp(folder: Path | str) -> int | None:
-    """Change time of the folder in ns, `TOO_RECENT` if it is too young; None if there is no such folder."""
+    """Change time of the folder in ns, `TOO_RECENT` if it is too young; None without a folder."""
     try:
-        found = os.stat(folder)  # noqa: PTH116
+        status = os.stat(folder)  # noqa: PTH116
     except OSError:
         return None
-    if not S_ISDIR(found.st_mode):
+    if not S_ISDIR(status.st_mode):
         return None
-    return TOO_RECENT if time.time() - found.st_ctime < GRACE_S else found.st_ctime_ns
+    return TOO_RECENT if time.time() - status.st_ctime < GRACE_S else status.st_ctime_ns
 
 
 def relative(install: Install, folder: Path) -> str:
-    return str(folder.relative_to(install.path)) if folder.is_relative_to(install.path) else str(folder)
+    """The folder, relative to the install if it is inside it."""
+    inside = folder.is_relative_to(install.path)
+    return str(folder.relative_to(install.path)) if inside else str(folder)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from ..codec import decoder
-from ..config.install import RECORD
-from ..files import user_name
-from ..model import Date, Parallelism
-from ..record.folder import RESULT
-from ..run_files import RunFolder
-from ..toml_file import NOT_JSON
-from .columns import Values, flatten, words
+from llmbx.api import NOT_JSON, Parallelism, RunFolder, decode
+
 from .tags import FILE as TAGS
 from .tags import tags_in
+from .values import Values, flatten, words
+
+RECORD = "run.json"
+RESULT = "result.json"
+
+Date = Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)]
+"""A time in epoch seconds from 1970 to 9999, which every library of dates can hold."""
 
 UNKNOWN = "unknown"
 """Status of a run without a result until its launcher has been queried."""
@@ -76,40 +77,37 @@ class _Record(msgspec.Struct):
     job: _Job | None = None
 
 
-_RECORDS = decoder(_Record)
-_RESULTS = decoder(dict[str, Any])
 _LETTERS = Parallelism.__struct_fields__
 
 
 def read_values(folder: Path) -> Values:
     """The columns of the run in `folder`. Raises `Unreadable` if its record cannot be read.
 
-    The user of a run is who its record says, unless the folder belongs to somebody else: a stranger could have his run
-    taken for the user's, who repeats the `last`. Root may have run it for a user.
+    The user of a run is who its record says, unless the folder belongs to somebody else: a stranger
+    could have his run taken for the user's. Root may have run it for a user.
     """
+    files = RunFolder(path=folder)
     try:
-        owner, (content, tagged, result) = RunFolder(path=folder).read_several(RECORD, TAGS, RESULT)
+        owner, (content, tagged, result) = files.read_several(RECORD, TAGS, RESULT)
         if isinstance(content, OSError):
             raise content
-        record = _RECORDS.decode(content)
+        record = decode(content, _Record)
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from None
     except NOT_JSON as error:
         raise Unreadable(str(error)) from None
-    values = {**_planned(record), **_measured(result)}
-    values.update(
-        {
-            "id": record.id,
-            "run_id": record.run_id,
-            "created": record.created,
-            "llmbx_version": record.llmbx_version,
-            "group": record.group,
-            "user": record.user if owner in (0, os.geteuid()) else user_name(owner),
-            "experiment": folder.name,
-            "tags": words(tags_in(folder, owner, tagged, record.spec.tags)),
-        }
-    )
-    return values
+    return {
+        **_planned(record),
+        **_measured(result),
+        "id": record.id,
+        "run_id": record.run_id,
+        "created": record.created,
+        "llmbx_version": record.llmbx_version,
+        "group": record.group,
+        "user": record.user if owner in (0, os.geteuid()) else files.owner,
+        "experiment": folder.name,
+        "tags": words(tags_in(folder, owner, tagged, record.spec.tags)),
+    }
 
 
 def _planned(record: _Record) -> Values:
@@ -128,9 +126,14 @@ def _planned(record: _Record) -> Values:
             "workload": {
                 "name": spec.workload,
                 "sequence_length": spec.model.sequence_length,
-                **{n: getattr(spec, n) for n in ("plugin", "size", "dtype", "gpu_type", "gpus")},
-                **{n: getattr(spec, n) for n in ("micro_batch_size", "global_batch_size")},
-                "parallelism": {n: spec.parallelism.get(n) for n in _LETTERS},
+                "plugin": spec.plugin,
+                "size": spec.size,
+                "dtype": spec.dtype,
+                "gpu_type": spec.gpu_type,
+                "gpus": spec.gpus,
+                "micro_batch_size": spec.micro_batch_size,
+                "global_batch_size": spec.global_batch_size,
+                "parallelism": {letter: spec.parallelism.get(letter) for letter in _LETTERS},
             },
         }
     )
@@ -139,10 +142,11 @@ def _planned(record: _Record) -> Values:
 def _measured(content: bytes | OSError) -> Values:
     """The columns of the result; with status `DAMAGED` if the result cannot be read."""
     if isinstance(content, OSError):
-        absent = isinstance(content, FileNotFoundError)
-        return {} if absent else {"status": DAMAGED, "cause": f"{RESULT}: {content.strerror}"}
+        if isinstance(content, FileNotFoundError):
+            return {}
+        return {"status": DAMAGED, "cause": f"{RESULT}: {content.strerror}"}
     try:
-        values = flatten(_RESULTS.decode(content))
+        values = flatten(decode(content, dict[str, Any]))
     except NOT_JSON as error:
         return {"status": DAMAGED, "cause": f"{RESULT} cannot be read: {error}"}
     if values.get("status") is None:

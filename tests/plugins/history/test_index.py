@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 
 from llmbx.config.install import Install
-from llmbx.history import list_runs, rebuild, scan, select
-from llmbx.history.index import index_path
-from llmbx.history.tags import change_tags
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, read_result, write_record, write_result
 from llmbx.record.history import Selection
+from llmbx.run.remeasure import save_window
+from llmbx_history import scan
+from llmbx_history.index import index_path
+from llmbx_history.runs import list_runs, rebuild, select
+from llmbx_history.tags import change_tags
 
 from ...run_factory import RunFactory, noise
 
@@ -113,7 +115,7 @@ def test_waiting_for_a_locked_index_times_out(
 ) -> None:
     made = run_factory.put(noise(1, 1.0)).record.run_id
     ids(run_factory.install)
-    from llmbx.history import index
+    from llmbx_history import index
 
     monkeypatch.setattr(index, "LOCK_TIMEOUT_S", 0.2)
     with sqlite3.connect(file_of(run_factory.install), isolation_level=None) as db:
@@ -252,10 +254,10 @@ WRITER = """
 import sys, random
 from pathlib import Path
 import msgspec
-from llmbx.history import select
+from llmbx_history.runs import select
 from llmbx.record.history import Selection
 from llmbx.record.names import find_run
-from llmbx.history.tags import change_tags
+from llmbx_history.tags import change_tags
 from llmbx.config.install import Install
 from llmbx.record.folder import Record, claim_folder, write_record, write_result, read_run, Run
 from llmbx.model import Result
@@ -295,3 +297,15 @@ def test_many_processes_at_once_lose_nothing(run_factory: RunFactory, monkeypatc
     assert set(ids(run_factory.install, tags=("mine",), equal={"status": ("completed",)})) == made
     wanted = tuple(f"w{number}-{turn}" for number in range(6) for turn in range(6))
     assert ids(run_factory.install, tags=wanted) == [run.record.run_id]
+
+
+def test_a_saved_window_is_in_the_next_listing(
+    run_factory: RunFactory, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "GRACE_S", -1.0)
+    run = run_factory.put(noise(1, 2.0))
+    assert select(run_factory.install, Selection(where="window.first == 11")) == [run]
+    result = run.read_result()
+    assert result is not None
+    save_window(run, result, plugins, "20-29")
+    assert select(run_factory.install, Selection(where="window.first == 20")) == [run]

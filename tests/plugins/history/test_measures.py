@@ -7,9 +7,9 @@ import json
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.history.columns import flatten
 from llmbx.model import Measure
 from llmbx.record.folder import RESULT
+from llmbx_history.values import flatten
 
 from ...run_factory import RunFactory, noise
 from .conftest import Jobs

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import hookimpl
-from ..config.install import Install
-from ..model import RunGroup
-from ..record.folder import Run
-from ..record.history import History, Selection
-from ..record.names import tag_named
+from llmbx.api import RunGroup, hookimpl
+from llmbx.api.verbs import History, Install, Run, Selection, tag_named
 
 LLMBX_API = (2, 0)
 
@@ -19,16 +15,15 @@ class IndexedHistory(History):
 
     def select(self, install: Install, selection: Selection) -> list[Run]:
         """The selected runs."""
-        from . import select
+        from .runs import select
 
         return select(install, selection)
 
     def columns(self) -> dict[str, tuple[str, str]]:
         """Kind and unit of each column."""
         from .columns import COLUMNS
-        from .units import UNITS
 
-        return {name: (kind, UNITS[name][0]) for name, kind in COLUMNS.items()}
+        return {name: (column.kind, column.unit) for name, column in COLUMNS.items()}
 
     def row(self, run: Run, plugins: Any) -> dict[str, Any]:
         """The columns of one run."""
@@ -44,7 +39,7 @@ class IndexedHistory(History):
 
     def all_tags(self, install: Install) -> set[str]:
         """All tags in the index."""
-        from . import all_tags
+        from .runs import all_tags
 
         return all_tags(install)
 
@@ -58,7 +53,7 @@ def register_history() -> History:
 @hookimpl
 def find_runs(install: Install, text: str) -> RunGroup | None:
     """Find the newest run with the tag in `@NAME` or `tag:NAME`."""
-    from . import tagged
+    from .runs import tagged
 
     tag = tag_named(text)
     folder = tagged(install, tag) if tag is not None else None

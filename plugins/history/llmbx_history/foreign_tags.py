@@ -1,6 +1,7 @@
-"""Tags that this user gave to runs of other users: one file of this user, since only its owner writes in a run folder.
+"""Tags that this user gave to runs of other users, in a file of this user.
 
-The file is `$XDG_STATE_HOME/llmbx/tags.json`, and not in the cache, which may be deleted.
+Only its owner writes in a run folder. The file is `$XDG_STATE_HOME/llmbx/tags.json`, and not in the
+cache, which may be deleted.
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..codec import decode
-from ..files import disk_errors, write_atomic
-from ..toml_file import NOT_JSON
+from llmbx.api import NOT_JSON, decode, disk_errors, write_atomic
 
 Tags = dict[str, list[str]]
 """Tags by the run's folder, without links."""
@@ -22,7 +21,8 @@ Tags = dict[str, list[str]]
 
 def path() -> Path:
     """The file of this user."""
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "llmbx" / "tags.json"
+    state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+    return state / "llmbx" / "tags.json"
 
 
 def of(folder: Path) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def of(folder: Path) -> tuple[str, ...]:
 
 
 def change(folder: Path, add: Collection[str], remove: Collection[str]) -> None:
-    """Add and remove tags of the run in `folder`. Raises `InfraError` if the file cannot be written."""
+    """Add and remove tags of the run in `folder`. Raises `InfraError` if it cannot be written."""
     from filelock import FileLock
 
     file, place = path(), os.path.realpath(folder)
@@ -44,14 +44,16 @@ def change(folder: Path, add: Collection[str], remove: Collection[str]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(file.with_name(f".{file.name}.lock")):
             tags: Tags = dict(_read(file, -1))
-            tags[place] = [tag for tag in dict.fromkeys((*tags.get(place, ()), *add)) if tag not in remove]
-            write_atomic(file, msgspec.json.encode({name: own for name, own in tags.items() if own}) + b"\n", 0o600)
+            changed = dict.fromkeys((*tags.get(place, ()), *add))
+            tags[place] = [tag for tag in changed if tag not in remove]
+            content = msgspec.json.encode({name: names for name, names in tags.items() if names})
+            write_atomic(file, content + b"\n", 0o600)
     _read.cache_clear()
 
 
 @functools.lru_cache(maxsize=2)
 def _read(file: Path, changed: int) -> Tags:
-    """The content of the file that was `changed` then, which a listing of thousands of runs reads once."""
+    """The content of the file that was `changed` then: a listing of many runs reads it once."""
     try:
         return decode(file.read_bytes(), Tags)
     except (OSError, *NOT_JSON):

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.history.tags import change_tags
+from llmbx.model import Job
 from llmbx.plugins.manager import Plugins
+from llmbx.record.folder import Attempt
+from llmbx_history.tags import change_tags
 
 from .conftest import RunFactory
 
@@ -48,3 +50,13 @@ def test_the_shell_completes_verbs_runs_and_workloads(run_factory: RunFactory) -
     assert words("llmbx compare la", 2) == ["last"]
     assert words("llmbx status @a", 2) == ["@accepted"]
     assert words("llmbx run gro", 2) == ["grok1"]
+
+
+def test_the_index_leads_to_the_runs_of_a_job(run_factory: RunFactory, plugins: Plugins) -> None:
+    first, second = (Job(launcher="slurm", job_id=name, submitted=1.0) for name in ("4711", "4712"))
+    tried = Attempt(number=0, job=first, status="node_fail")
+    run = run_factory.put([0.1] * 20, record={"job": second, "attempt": 1, "attempts": (tried,)}, result={"attempt": 1})
+    run_factory.put([0.1] * 20)
+    assert plugins.find_run(run_factory.install, "4711") == plugins.find_run(run_factory.install, "4712") == run
+    with pytest.raises(UsageError, match="no run '4713'"):
+        plugins.find_run(run_factory.install, "4713")

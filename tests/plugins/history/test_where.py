@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmbx.errors import UsageError
-from llmbx.history.columns import COLUMNS, quoted
-from llmbx.history.timespec import add_times
-from llmbx.history.where import condition
+from llmbx_history.columns import COLUMNS, quoted
+from llmbx_history.timespec import add_times
+from llmbx_history.where import condition
 
 NAMES = {"gpus": "workload.gpus", "steps_seen": "steps_seen", "mfu": "mfu.value"}
 TEXTS = {"size": "workload.size", "dtype": "workload.dtype"}

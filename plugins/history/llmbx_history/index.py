@@ -1,8 +1,9 @@
-"""Index of an install's runs: one SQLite file in the user's cache folder. The run folders remain authoritative.
+"""Index of an install's runs: one SQLite file in the user's cache folder.
 
-The file is in the cache folder because SQLite is unreliable on shared file systems, and uses the default journal mode,
-which needs no shared memory. If the file is damaged, deleted or of another schema version, it is rebuilt from the
-folders; if the cache cannot be written, the index is built in memory.
+What the run folders say counts. The file is in the cache folder because SQLite is unreliable on
+shared file systems, and uses the default journal mode, which needs no shared memory. If the file is
+damaged, deleted or of another schema version, it is rebuilt from the folders; if the cache cannot
+be written, the index is built in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ..config.install import Install
+from llmbx.api.verbs import Install
+
 from .columns import COLUMNS, quoted
 from .timespec import add_times
 
@@ -26,15 +28,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Say = Callable[[str], None]
 
-SCHEMA = 6
+SCHEMA = 7
 """Version of the tables; a file of another version is rebuilt."""
 
 LISTED_COLUMNS = (
-    "status", "workload.name", "workload.plugin", "workload.size", "workload.dtype", "workload.gpu_type",
-    "workload.gpus", "tags", "data_valid", "step_time_s.mean", "step_time_s.std", "tflops_per_gpu.mean", "tokens_per_s",
-    "mfu.value", "user",
-)  # fmt: skip
-"""Columns of the most common queries: an SQL index of them avoids reading whole rows, which are ten times larger."""
+    "status",
+    "workload.name",
+    "workload.plugin",
+    "workload.size",
+    "workload.dtype",
+    "workload.gpu_type",
+    "workload.gpus",
+    "tags",
+    "data_valid",
+    "step_time_s.mean",
+    "step_time_s.std",
+    "tflops_per_gpu.mean",
+    "tokens_per_s",
+    "mfu.value",
+    "user",
+)
+"""Columns of the most common queries.
+
+An SQL index of them avoids reading whole rows, which are ten times larger.
+"""
 
 PRIVATE = 0o600
 """Permissions of the file."""
@@ -47,14 +64,16 @@ def index_path(install: Install, environ: Mapping[str, str]) -> Path:
     """Path of the index file: one file per install, named after the install's resolved path."""
     cache = Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     root = os.path.realpath(install.root)
-    key = hashlib.sha256(f"{root}\0{os.path.realpath(install.workload_root or root)}".encode()).hexdigest()[:12]
+    roots = f"{root}\0{os.path.realpath(install.workload_root or root)}"
+    key = hashlib.sha256(roots.encode()).hexdigest()[:12]
     name = re.sub(r"[^\w.-]+", "-", Path(root).name)[:40] or "root"
     return cache / "llmbx" / "history" / f"{name}-{key}.sqlite"
 
 
 def use_index(install: Install, work: Callable[[sqlite3.Connection], T], say: Say) -> T:
-    """Return what `work` returns for the index. `work` may be called again, on a new index, if the first one is
-    damaged.
+    """Return what `work` returns for the index.
+
+    `work` may be called again, on a new index, if the first one is damaged.
     """
     import sqlite3
 
@@ -79,7 +98,7 @@ def use_index(install: Install, work: Callable[[sqlite3.Connection], T], say: Sa
 
 @contextlib.contextmanager
 def open_index(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the index in this file, creating it if necessary. Raises `sqlite3.Error` and `OSError`."""
+    """Open the index in this file, made if necessary. Raises `sqlite3.Error` and `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _keep_private(path)
     with contextlib.closing(_connect(str(path))) as db:
@@ -89,11 +108,12 @@ def open_index(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _keep_private(path: Path) -> None:
-    """Make the file, created if necessary, readable by its owner only; SQLite gives its journal the same permissions.
+    """Make the file, created if necessary, readable by its owner only.
 
-    The index repeats what is in the folders of runs, which other users may not be able to read.
+    SQLite gives its journal the same permissions. The index repeats what is in the folders of runs,
+    which other users may not be able to read.
     """
-    with contextlib.suppress(OSError):  # of another user, or read-only: SQLite says what it cannot do
+    with contextlib.suppress(OSError):  # another user's, or read-only: SQLite says so
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, PRIVATE))
         if stat.S_IMODE(path.stat().st_mode) != PRIVATE:
             path.chmod(PRIVATE)
@@ -132,27 +152,30 @@ def _make(db: sqlite3.Connection) -> None:
     if _version(db) == SCHEMA:  # another process has created them in the meantime
         db.execute("COMMIT")
         return
-    existing = db.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
-    for kind, name in existing:
+    query = "SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+    for kind, name in db.execute(query).fetchall():
         if kind in ("table", "view"):
             db.execute(f'DROP {kind} IF EXISTS "{name}"')
     columns = ", ".join(quoted(name) for name in COLUMNS)
     db.execute("CREATE TABLE experiments (path TEXT PRIMARY KEY, stamp INTEGER)")
-    db.execute(
-        f"CREATE TABLE runs (number INTEGER PRIMARY KEY, {columns}, path TEXT, folder TEXT UNIQUE, stamp INTEGER)"
-    )
+    place = "path TEXT, folder TEXT UNIQUE, stamp INTEGER"
+    db.execute(f"CREATE TABLE runs (number INTEGER PRIMARY KEY, {columns}, {place})")
     db.execute("CREATE TABLE documents (number INTEGER PRIMARY KEY, text TEXT)")
     db.execute("CREATE TABLE damaged (folder TEXT PRIMARY KEY, path TEXT, why TEXT)")
     listing = ", ".join(['"created" DESC', '"run_id" DESC', *map(quoted, LISTED_COLUMNS)])
-    for name, on in (("listing", listing), ("by_status", '"status"'), ("by_experiment", "path"), ("by_id", '"id"'),
-                     ("by_run_id", '"run_id"'), ("by_job", '"job_id"')):  # fmt: skip
-        db.execute(f"CREATE INDEX {name} ON runs ({on})")
+    db.execute(f"CREATE INDEX listing ON runs ({listing})")
+    db.execute("CREATE INDEX by_status ON runs (status)")
+    db.execute("CREATE INDEX by_experiment ON runs (path)")
     db.execute(f"PRAGMA user_version = {SCHEMA}")
     db.execute("COMMIT")
 
 
 def _damaged(error: sqlite3.DatabaseError) -> bool:
-    """Whether a new file would help; not if the file is locked, the disk full or not writable, or the query wrong."""
+    """Whether a new file would help.
+
+    Not if the file is locked, the disk full or not writable, or the query wrong.
+    """
     import sqlite3
 
-    return type(error) is sqlite3.DatabaseError or str(error).startswith(("no such ", "UNIQUE constraint "))
+    faults = ("no such ", "UNIQUE constraint ")
+    return type(error) is sqlite3.DatabaseError or str(error).startswith(faults)

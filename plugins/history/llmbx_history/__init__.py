@@ -1,0 +1,1 @@
+"""The plugin `history`: all runs of an install, in an index, with their columns and tags."""
