@@ -114,6 +114,7 @@ def follow_run(run_name: str) -> int:
 
 def _to_the_end(run: Run, workspace: Workspace, progress: Progress) -> tuple[Run, Result]:
     """Follow the run and its later attempts; return it as it is at the end, with its result."""
+    from ..record.folder import read_run
     from ..run.finalize import launcher_of
     from ..run.follow import follow
     from ..run.pipeline import Runner
@@ -130,7 +131,7 @@ def _to_the_end(run: Run, workspace: Workspace, progress: Progress) -> tuple[Run
         if result is not None:
             break
         time.sleep(POLL_S)  # It is being prepared, or the process that started it is about to retry it.
-        run = workspace.find_run(run.record.run_id)
+        run = read_run(run.path)
     return run, result
 
 
