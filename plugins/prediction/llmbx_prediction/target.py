@@ -119,6 +119,7 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     Raises `UsageError` if GPU type or number of GPUs is missing and not the only one, and for unknown or impossible
     settings.
     """
+    asked, question = question, _as_a_run(question, workspace)
     model, workload, size = model_of(question, workspace)
     question = _on_known_gpus(question, model, rows, _scales(workload, size, question.recipe) if workload else {})
     assert question.gpu_type is not None
@@ -129,7 +130,8 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     if any(row.stack == question.stack for row in _bases(model, question.gpu_type, rows)):
         rows, workload = [row for row in rows if row.stack == question.stack], None
     spec = _resolved(question, workload, size, workspace) if workload is not None else None
-    if spec is not None and workload is not None and not _nearer(spec, model, question, rows):
+    as_a_run = question is not asked
+    if spec is not None and workload is not None and (as_a_run or not _nearer(spec, model, question, rows)):
         return _of_catalog(spec, model, workload, question, settings, workspace)
     if question.recipe is not None:
         raise UsageError(
@@ -141,6 +143,42 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
         return Target(_changed(case, settings), base)
     whole = {**settings, "gbs": str(_divisible(case, settings))}
     return Target(_changed(case, whole), base)
+
+
+def _as_a_run(question: Question, workspace: Workspace) -> Question:
+    """The question with what `llmbx run` would use for these words on this machine, or by the cluster profile.
+
+    Unchanged if a GPU type is asked for, or if neither machine nor profile has one.
+    """
+    from llmbx.api.verbs import Request, which_workload
+
+    if question.gpu_type is not None:
+        return question
+    plugins = workspace.plugins
+    name, plugin = which_workload(question.names, None, None)
+    name, size = plugins.workload_and_size(name, question.size)
+    request = Request(
+        workload=name,
+        plugin=plugin,
+        size=size,
+        dtype=question.dtype,
+        gpus=question.gpus,
+        recipe=question.recipe,
+    )
+    try:
+        spec = workspace.resolve(request)
+    except UsageError:
+        return question
+    if spec.gpu_type == "cpu":
+        return question
+    return dataclasses.replace(
+        question,
+        names=(spec.plugin, spec.workload),
+        size=spec.size,
+        dtype=spec.dtype,
+        gpu_type=spec.gpu_type,
+        gpus=spec.gpus,
+    )
 
 
 def _check_stack(stack: str | None, rows: Sequence[Row]) -> None:
