@@ -205,7 +205,7 @@ def test_the_only_scale_of_the_catalog_needs_no_option(answer: Answer) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("grok1", "--gpus", "512"), "grok1: add --gpu-type, for example gb200, h100"),
+        (("grok1",), "grok1: add --gpu-type, for example gb200, h100"),
         (("grok1", "--gpus", "64"), "grok1: add --gpu-type, for example gb200, h100"),
         (("grok1", "--gpu-type", "gb200"), "grok1 on gb200: add --gpus, for example 128, 256, 512"),
         (("grok1", "--gpu-type", "gb300"), "grok1 on gb300: add --gpus"),

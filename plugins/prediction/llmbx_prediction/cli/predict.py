@@ -36,8 +36,14 @@ PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_
 @click.option("-s", "--size", help="Model size of a workload of the catalog.")
 @click.option("--gpu-type", metavar="TYPE",
               help="GPU type: h100, gb200 …  [default: this machine's, else the catalog's, if only one]")  # fmt: skip
-@click.option("--gpus", "--scale", "gpus", type=click.IntRange(min=1), metavar="N",
-              help="Number of GPUs.  [default: those that a run would use here, else the catalog's, if only one]")  # fmt: skip
+@click.option(
+    "--gpus",
+    "--scale",
+    "gpus",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of GPUs.  [default: as a run would use here, else the catalog's, if only one]",
+)
 @click.option("--dtype", help="Data type: bf16, fp8, mxfp8 or nvfp4.  [default: the workload's]")
 @click.option("--recipe", help="Recipe of the catalog.  [default: the newest with these GPUs]")
 @click.option("--release", metavar="YY.MM", help="Release of the framework, for example 26.04.  [default: the newest]")
@@ -57,10 +63,11 @@ def command(
     """Predict step time, throughput and memory of WORKLOAD on GPUs that need not be here.
 
     WORKLOAD is one of the catalog, or a model of `llmbx atlas`. What is not set is what `llmbx run` would use on this
-    machine or by the cluster profile, else comes from the catalog's recipe or the nearest published configuration. The prediction is a roofline by kind of work, calibrated on the published
-    figures of `llmbx atlas` and on your own (`llmbx atlas add`); docs/prediction.md has its equations, its measured
-    error and its limits. Every value has a 90 % interval, which is wider the further the configuration is from the
-    published ones; a value that nothing published is near to is unknown (null), with the reason.
+    machine or by the cluster profile, else comes from the catalog's recipe or the nearest published configuration. The
+    prediction is a roofline by kind of work, calibrated on the published figures of `llmbx atlas` and on your own
+    (`llmbx atlas add`); docs/prediction.md has its equations, its measured error and its limits. Every value has a 90 %
+    interval, which is wider the further the configuration is from the published ones; a value that nothing published is
+    near to is unknown (null), with the reason.
 
     --best tries all valid degrees of parallelism, micro-batch sizes and recomputation with the same global batch, and
     lists the fastest within the memory of the GPU, with the rank of the published choice.
