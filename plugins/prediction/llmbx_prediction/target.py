@@ -189,10 +189,10 @@ def _check_stack(stack: str | None, rows: Sequence[Row]) -> None:
 
 
 def _nearer(spec: RunSpec, model: Model, question: Question, rows: Sequence[Row]) -> bool:
-    """Whether the atlas has a layout of this generation of GPUs, and the catalog's configuration is of another one."""
+    """Whether the atlas has a layout of this generation of GPUs, and the catalog can run none on this GPU type."""
     assert question.gpu_type is not None
     mine = generation(question.gpu_type)
-    if question.recipe is not None or generation(spec.row_gpu_type) == mine:
+    if question.recipe is not None or spec.gpu_type == question.gpu_type or generation(spec.gpu_type) == mine:
         return False
     return any(generation(row.gpu_type) == mine for row in _bases(model, question.gpu_type, rows))
 
