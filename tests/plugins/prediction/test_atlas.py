@@ -239,6 +239,7 @@ def test_an_own_table_joins_the_published_ones(llmbx: Command, answer: Callable[
         (HEADER, "llama3.1-8b,h100,8,bf16,128,8192,0.001", "are more than the peak of h100 in bf16, 989"),
         (f"{HEADER},tokens_per_s_per_gpu", "llama3.1-8b,h100,8,bf16,128,8192,12.5,99",
          "step_time_s 12.5 contradicts tokens_per_s_per_gpu, gbs, seq and gpus, which give 1324 s"),
+        (f"{HEADER},tp,pp,mbs", "llama3.1-405b,h100,512,fp8,256,8192,32,8,8,32", "the bubble of PP 8 takes"),
         (f"{HEADER},tp", "llama3.1-8b,h100,8,bf16,128,8192,12.5,3", "TP 3 x PP 1 x CP 1 = 3 does not divide 8 GPUs"),
         (HEADER, "llama3.1-8b,h100,8", "another number of cells than the header"),
         ("model,gpus", "llama3.1-8b,8", "the column 'gpu_type' is missing"),
