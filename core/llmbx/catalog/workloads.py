@@ -12,6 +12,7 @@ from ..model import Finding, Recipe, Row, Setting, Value, Workload
 from ..model.settings import Settings, fields
 from ..model.workload import ScalarType
 from ..phrases import either
+from .scaled import scaled
 from .scales import ANY, admits, evaluate, scales
 
 if TYPE_CHECKING:
@@ -228,8 +229,6 @@ def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: in
 
 def _of_scale(rows: list[tuple[Recipe, Row]], gpus: int, what: str) -> Choice:
     """The first row with this number of GPUs, else the nearest one, scaled."""
-    from .derived import scaled
-
     for recipe, row in rows:
         if admits(row.gpus, gpus):
             return Choice(recipe=recipe, row=row)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.catalog.derived import scaled
+from llmbx.catalog.scaled import scaled
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
 from llmbx.plugins.manager import load
