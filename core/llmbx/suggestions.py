@@ -11,7 +11,10 @@ LONG = 4
 """The most digits of a number in a name; ids and times have more."""
 CLOSE = 0.75
 CLOSE_WITH_DIGITS = 0.8
-"""The smallest similarity of a typing error, as difflib measures it; of A100 and H100 it is 0.75."""
+CLOSE_SHORT = 0.65
+"""The smallest similarity of a typing error, as difflib measures it: of A100 and H100 it is 0.75, of words of three
+letters that differ in one 0.67.
+"""
 
 SYNONYMS: dict[str, str] = {
     "--dry-run": "--dryrun -d",
@@ -121,16 +124,23 @@ def alike(word: str, known: Iterable[str]) -> list[str]:
     if 0 < len(begun) <= MOST:
         return [names[name] for name in sorted(begun)]
     same = [name for name in names if not _digits(typed) or _digits(name) == _digits(typed)]
-    cutoff = CLOSE_WITH_DIGITS if _digits(typed) else CLOSE
+    cutoff = CLOSE_WITH_DIGITS if _digits(typed) else CLOSE_SHORT if len(typed) <= 3 else CLOSE
     close = get_close_matches(typed, same, n=1, cutoff=cutoff)
     swapped = [name for name in same if sorted(name) == sorted(typed)]
-    parts = [name for name in names if re.search(rf"(?<![a-z0-9.]){re.escape(name)}(?![a-z0-9.])", typed)]
+    parts = [name for name in names if _has(typed, name)]
     return [names[name] for name in close or swapped or parts[:MOST]]
 
 
 def _begins(text: str, start: str) -> bool:
     """Whether a text begins with another one, which does not end within a number."""
-    return bool(start) and bool(re.match(re.escape(start) + (r"(?!\d)" if start[-1].isdigit() else ""), text))
+    return bool(start) and text.startswith(start) and not (start[-1].isdigit() and text[len(start) :][:1].isdigit())
+
+
+def _has(text: str, name: str) -> bool:
+    """Whether a text has a name that is not a part of a longer word."""
+    place = text.find(name)
+    around = text[:place][-1:] + text[place:][len(name) : len(name) + 1]
+    return place >= 0 and not any(letter.isalnum() or letter == "." for letter in around)
 
 
 def _digits(text: str) -> list[str]:

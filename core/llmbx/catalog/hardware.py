@@ -252,7 +252,7 @@ def _listed(group: Seen, gpus: Mapping[str, GpuType]) -> GpuType | None:
 def _own(group: Seen) -> GpuType:
     """A type of its own, from what was seen."""
     name = re.sub(r"^(nvidia-)?(geforce-)?", "", re.sub(r"[^a-z0-9]+", "-", group.product.lower()).strip("-"))
-    sliced = re.search(r"(\d+)gb", group.product) if group.kind == "MIG" else None
+    sliced = re.search(r"(\d{1,9})gb", group.product) if group.kind == "MIG" else None
     return GpuType(
         name=name,
         title=group.product.removeprefix("NVIDIA "),

@@ -24,15 +24,15 @@ NVIDIA = (
 NO_FIELD = "is not a valid field to query"
 
 SLICES = ("nvidia-smi", "-L")
-SLICE = re.compile(r"^\s+MIG (\S+)\s+Device", re.MULTILINE)
-PRODUCT = re.compile(r"^GPU \d+: (.+?)(?: \(UUID: .*)?$", re.MULTILINE)
+SLICE = re.compile(r"^ {1,9}MIG (\S{1,99}) {1,99}Device", re.MULTILINE)
+PRODUCT = re.compile(r"^GPU \d{1,9}: (.{1,300})$", re.MULTILINE)
 """Lines of `nvidia-smi -L`, as in NVIDIA's MIG user guide."""
 
 VGPU = re.compile(r"-\d+[ABCQ](ME)?$")
 """Ends of names of virtual GPUs (`GRID A100D-40C`), as in NVIDIA's vGPU user guide."""
 
 AMD = (
-    (("amd-smi", "static", "--asic"), re.compile(r"^\s*MARKET_NAME: *(.+?)\s*$", re.MULTILINE)),
+    (("amd-smi", "static", "--asic"), re.compile(r"MARKET_NAME: {1,99}(\S.{0,300})")),
     (("rocm-smi", "--showproductname", "--csv"), re.compile(r"^card\d+,([^,]+),", re.MULTILINE)),
 )
 """Queries and the products in their answers (ROCm/rocm-systems issue 2987; easybuild-framework pull request 3978)."""
@@ -92,7 +92,7 @@ def _seen(programs: tuple[str, ...]) -> tuple[tuple[Seen, ...], str | None]:
         if query[0] in names:
             text, failure = _ask(query)
             problem = problem or failure
-            products = Counter(pattern.findall(text))
+            products = Counter(map(str.strip, pattern.findall(text)))
             if products:
                 return tuple(Seen(product=name, count=n, amd=True) for name, n in products.items()), None
     return (), problem
@@ -119,7 +119,8 @@ def _slices(groups: Counter[tuple[str, ...]]) -> tuple[Seen, ...]:
     facts = {row[0]: row for row in groups}
     counts: Counter[tuple[str, str]] = Counter()
     parts = PRODUCT.split(listing)
-    for product, below in zip(parts[1::2], parts[2::2], strict=True):
+    for line, below in zip(parts[1::2], parts[2::2], strict=True):
+        product = line.partition(" (UUID: ")[0]
         counts.update((product, name) for name in SLICE.findall(below) or ("",))
     return tuple(
         Seen(

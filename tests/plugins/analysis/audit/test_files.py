@@ -294,7 +294,7 @@ tokens_per_s = [154202]
         ("", "1bb", "h100", r"no workload has a size '1bb' \(did you mean '1b'\?\)"),
         ('workload = "toi"', "1b", "h100", r"no workload named 'toi' \(did you mean 'toy'\?\)"),
         ('workload = "toy"', "1bb", "h100", r"toy has no size '1bb' \(did you mean '1b'\?\)"),
-        ('workload = "toy"', "1b", "h10", r"no GPU type named 'h10' \(did you mean 'h100'\?\)"),
+        ('workload = "toy"', "1b", "h10", r"no GPU type named 'h10' \(known: a10, "),
     ],
 )
 def test_the_name_that_prevents_recomputing_is_named(
