@@ -75,7 +75,7 @@ class Axis(Value, frozen=True):
     title: str
     """Label of the axis."""
     unit: str
-    """Unit, required ("number" for numbered things such as steps)."""
+    """Unit, required ("number" for numbered things such as steps). "year" is a date in years, shown as 2025-09."""
     log: bool = False
     """Whether the axis is logarithmic."""
     zero: bool = False

@@ -28,6 +28,12 @@ BYTES = " : ".join(
 )  # fmt: skip
 """Vega expression for the labels of an axis in bytes: 65536 is `64 Ki`."""
 
+MONTHS = (1, 3, 6, 12, 24, 60, 120)
+"""Distances of ticks on an axis of dates."""
+
+MONTH = "floor(datum.value + 0.01) + '-' + format(round((datum.value + 0.01) % 1 * 12 - 0.12) + 1, '02d')"
+"""Vega expression for the labels of an axis of dates: 2025.667 is `2025-09`."""
+
 DOTS = 150
 """Lines with more points are drawn with small dots."""
 
@@ -79,12 +85,29 @@ def describe(chart: Chart, series: Series, point: Point) -> str:
 def _x_axis(chart: Chart) -> Axis:
     """The x axis. If it counts at most `FEW` items (such as steps), each one gets a tick."""
     places = [point.x for series in chart.series for point in series.points]
+    if chart.x.unit == "year" and places:
+        return chart.x.replace(ticks=_months(min(places), max(places)))
     if chart.x.unit != "number" or chart.x.ticks or not places or max(places) - min(places) > FEW:
         return chart.x
     return chart.x.replace(ticks=tuple(range(math.ceil(min(places)), math.floor(max(places)) + 1)))
 
 
+def _months(first: float, last: float) -> tuple[float, ...]:
+    """Ticks at whole months between two dates in years, at most nine."""
+    months = math.floor(12 * first), math.ceil(12 * last)
+    step = next((step for step in MONTHS if (months[1] - months[0]) / step <= 8), MONTHS[-1])
+    return tuple(month / 12 for month in range(-(-months[0] // step) * step, months[1] + 1, step))
+
+
+def _date(year: float) -> str:
+    """A date in years as its month: 2025.667 is 2025-09."""
+    months = round(12 * year)
+    return f"{months // 12}-{months % 12 + 1:02d}"
+
+
 def _format_x(axis: Axis, x: float) -> str:
+    if axis.unit == "year":
+        return _date(x)
     return format_number(x) if axis.unit == "number" else f"{format_number(x)} {axis.unit}"
 
 
@@ -155,7 +178,7 @@ def _layer(name: str, rows: list[Json], mark: Json, encoding: Json) -> Json:
 
 
 def _axis(field: str, axis: Axis) -> Json:
-    unit = "" if axis.unit in ("number", axis.title) else f" [{axis.unit}]"
+    unit = "" if axis.unit in ("number", "year", axis.title) else f" [{axis.unit}]"
     scale: Json = {"zero": axis.zero, "nice": field == "y" and axis.top is None}
     if axis.log:
         scale = {"type": "log", "base": 2, "nice": False}
@@ -168,6 +191,8 @@ def _axis(field: str, axis: Axis) -> Json:
         shown |= {"format": "d", "tickMinStep": 1}
     elif axis.log:
         shown["format"] = ",~f" if axis.ticks else "~s"
+    if axis.unit == "year":
+        shown = {**shown, "labelExpr": MONTH}
     if axis.unit == "B":
         shown = {**shown, "labelExpr": BYTES}
     return {"field": field, "type": "quantitative", "title": axis.title + unit, "scale": scale, "axis": shown}
@@ -246,7 +271,7 @@ def values_table(chart: Chart) -> Table:
     ends = any(point.until is not None for _, point in points)
     interval = any(point.low is not None or point.high is not None for _, point in points)
     noted = any(point.note for _, point in points)
-    numbered = chart.x.unit == "number"
+    numbered = chart.x.unit in ("number", "year")
     columns = [
         *([Column(title="series")] if several else []),
         Column(title=f"{chart.x.title} from" if ends else chart.x.title, unit="" if numbered else chart.x.unit),
@@ -257,7 +282,7 @@ def values_table(chart: Chart) -> Table:
     ]
     rows: list[tuple[Scalar, ...]] = []
     for name, point in points:
-        x: Scalar = format_number(point.x) if numbered else point.x
+        x: Scalar = _format_x(chart.x, point.x) if numbered else point.x
         row: list[Scalar] = [name] if several else []
         row += [x, *([point.until] if ends else []), point.y]
         row += [point.low, point.high] if interval else []

@@ -146,6 +146,17 @@ def test_axes_have_units() -> None:
     assert '"title": "time [s]"' in text and '"title": "step"' in text
 
 
+def test_dates_are_shown_as_months() -> None:
+    points = tuple(Point(x=2024 + month / 12, y=1.0) for month in (0, 8, 25))
+    chart = Chart(
+        name="published", title="By release", x=Axis(title="release", unit="year"), y=Axis(title="rate", unit="1/s"),
+        series=(Series(name="h100", points=points),), summary="",
+    )  # fmt: skip
+    labels = ["2024-01", "2024-07", "2025-01", "2025-07", "2026-01"]
+    assert re.findall(r">(\d{4}-\d\d)<", draw.standalone(chart)) == labels
+    assert [row[0] for row in values_table(chart).rows] == ["2024-01", "2024-09", "2026-02"]
+
+
 def test_bytes_have_binary_units() -> None:
     points = tuple(Point(x=1 << k, until=2 << k, y=k + 1) for k in (6, 16, 24, 31))
     chart = CHART.replace(x=Axis(title="message", unit="B", log=True), y=Axis(title="calls", unit="calls", zero=True),
