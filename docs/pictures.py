@@ -1,7 +1,8 @@
 """The pictures of the documentation, made from a real run: python docs/pictures.py [FOLDER]
 
-`run.svg` is what the command prints on a terminal of 80 columns, `report.png` the run's report in a Chromium without
-a window, down to its first curve. Both are made in an empty home, so that they show what a new user sees.
+`run.svg` and `compare.svg` are what the commands print on a terminal of 80 columns, `report.png` and `atlas.png` pages
+in a Chromium without a window, down to their first curve. All are made in an empty home, so that they show what a new
+user sees.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from pathlib import Path
 COLUMNS = 80
 RUN = "llmbx run --plugin nemo grok1"
 REPORT = "llmbx report last --html report.html"
+COMPARE = "llmbx compare last~1 last"
+ATLAS = "llmbx atlas llama3.1-70b --gpu-type h100 --html atlas.html"
 WINDOW = {"width": 1000, "height": 1000}
 """Size of the browser's window in pixels."""
 
@@ -47,8 +50,8 @@ text {{ font: {size}px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sa
 """A picture of a terminal; it uses the reader's fonts and colors, and nothing of another server."""
 
 
-def recorded(command: str, folder: Path, environ: Mapping[str, str]) -> str:
-    """What a command prints on a terminal of 80 columns. Raises CalledProcessError if the command fails."""
+def recorded(command: str, folder: Path, environ: Mapping[str, str], codes: Sequence[int] = (0,)) -> str:
+    """What a command prints on a terminal of 80 columns. Raises CalledProcessError for another exit code."""
     import fcntl
     import termios
 
@@ -59,7 +62,7 @@ def recorded(command: str, folder: Path, environ: Mapping[str, str]) -> str:
     os.close(end)
     text = b"".join(_chunks(terminal)).decode()
     os.close(terminal)
-    if process.wait():
+    if process.wait() not in codes:
         raise subprocess.CalledProcessError(process.returncode, command, text)
     return text
 
@@ -128,6 +131,11 @@ def make(folder: Path, run: str = RUN) -> None:
         (folder / "run.svg").write_text(drawing(run, screen(text)))
         recorded(REPORT, work, environ)
         photograph(work / "report.html", folder / "report.png")
+        recorded(run, work, environ)
+        text = recorded(COMPARE, work, environ, codes=(0, 3, 5)).replace(home, "~")
+        (folder / "compare.svg").write_text(drawing(COMPARE, screen(text)))
+        recorded(ATLAS, work, environ)
+        photograph(work / "atlas.html", folder / "atlas.png")
 
 
 def _new_user(home: Path) -> dict[str, str]:

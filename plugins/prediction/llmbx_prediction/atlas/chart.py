@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from llmbx.api import Axis, Chart, Column, Point, Rule, Section, Series, Table
+from llmbx.api import Axis, Chart, Column, Point, Rule, Scalar, Section, Series, Table
 
 from .listing import Listing
 
-TITLES = (("gpu_type", ""), ("gpus", "GPUs"), ("dtype", ""), ("layout", ""), ("gbs", "samples"),
-          ("step_time_s", "s"), ("tokens_per_s_per_gpu", "tokens/s"), ("tflops_per_gpu", "TFLOP/s"),
-          ("organization", ""), ("release", ""), ("source", ""), ("place", ""))  # fmt: skip
+COLUMNS = (
+    Column(title="GPUs"),
+    Column(title="layout"),
+    Column(title="batch", unit="samples"),
+    Column(title="step time", unit="s"),
+    Column(title="per GPU", unit="tokens/s"),
+    Column(title="per GPU", unit="TFLOP/s"),
+    Column(title="source"),
+)
+"""The columns of the page, few enough for its width; `atlas show --format csv` has all."""
 
 
 def section(listing: Listing) -> Section:
@@ -46,5 +53,17 @@ def _chart(listing: Listing, series: tuple[Series, ...]) -> Chart:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    columns = tuple(Column(title=name.replace("_", " "), unit=unit) for name, unit in TITLES)
-    return Table(title="Figures", columns=columns, rows=tuple(tuple(row[name] for name, _ in TITLES) for row in rows))
+    return Table(title="Figures", columns=COLUMNS, rows=tuple(map(_cells, rows)))
+
+
+def _cells(row: dict[str, Any]) -> tuple[Scalar, ...]:
+    place = f"line {row['place']}" if str(row["place"]).isdigit() else row["place"]
+    return (
+        f"{row['gpus']} x {row['gpu_type']} {row['dtype']}",
+        row["layout"] or None,
+        row["gbs"],
+        row["step_time_s"],
+        row["tokens_per_s_per_gpu"],
+        row["tflops_per_gpu"],
+        f"{row['organization']}: {row['source']} {row['release']}, {place}",
+    )
