@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -145,6 +146,15 @@ def only_run(install: Path) -> Callable[..., Path]:
         return record.parent
 
     return find
+
+
+def files_of(output: str) -> Path:
+    """The folder of a run that `llmbx run` names in its last lines, if need be as a pattern for a shell."""
+    named = re.search(r"^  files +(\S+)$", output, re.MULTILINE)
+    assert named, output
+    pattern = Path(named[1]).expanduser()
+    (folder,) = Path("/").glob(str(pattern.relative_to("/")))
+    return folder
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +35,7 @@ from llmbx_maxtext.grammar import parser
 from llmbx_maxtext.launch import launch, request
 
 from ..patience import PATIENCE_S
+from .conftest import files_of
 
 SMALL = Path(__file__).parents[1] / "fixtures" / "small_maxtext"
 TERA = 1e12
@@ -348,9 +348,7 @@ def test_the_command_as_typed(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "step 50/50" in done.stderr and "to go" in done.stderr
-    found = re.search(r"^  files +(\S+)$", done.stdout, re.MULTILINE)
-    assert found, done.stdout
-    folder = Path(found[1])
+    folder = files_of(done.stdout)
     result = read_result(folder)
     assert (result["status"], result["data_valid"], result["steps_seen"]) == ("completed", True, 50)
     assert result["workload"]["plugin"] == "maxtext" and result["workload"]["gpus"] == 1

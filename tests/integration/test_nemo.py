@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from ..patience import PATIENCE_S
+from .conftest import files_of
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Result = Callable[[Path], dict[str, Any]]
@@ -30,9 +31,7 @@ def train(llmbx: Llmbx, shared_install: Path) -> Callable[..., tuple[subprocess.
 
     def run(*arguments: str, **options: Any) -> tuple[subprocess.CompletedProcess[str], Path]:
         done = llmbx("run", "--plugin", "nemo", *arguments, install=shared_install, **options)
-        found = re.search(r"^  files +(\S+)$", done.stdout, re.MULTILINE)
-        assert found, done.stdout + done.stderr
-        return done, Path(found[1])
+        return done, files_of(done.stdout)
 
     return run
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ..conftest import files_of
+
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Result = Callable[[Path], dict[str, Any]]
 
@@ -32,9 +34,7 @@ def train(
     def run(plugin: str, *arguments: str) -> tuple[subprocess.CompletedProcess[str], Path]:
         environment = {"SLURM_CONF": str(slurm.config)}
         done = llmbx("run", "--plugin", plugin, *arguments, *TWO_NODES, install=shared_install, env=environment)
-        found = re.search(r"^  files +(\S+)$", done.stdout, re.MULTILINE)
-        assert found, done.stdout + done.stderr
-        return done, Path(found[1])
+        return done, files_of(done.stdout)
 
     return run
 
