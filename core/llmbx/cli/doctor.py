@@ -73,12 +73,14 @@ def _slice(kind: str) -> str:
 
 
 def _gpus(workspace: Workspace) -> Line:
-    from ..catalog import hardware
+    from ..catalog import hardware, seen
 
     found = hardware.here(hardware.extend(workspace.config.gpus))
     if found:
         gpu_type, group = found
         detail = f"{group}{_slice(group.kind)}"
+        if others := [str(item) for item in seen.seen() if item != group]:
+            detail += f"; not used by default: {'; '.join(others)}"
         if not gpu_type.peaks:
             detail += f"; no peak is known, so no MFU: set [gpus.{gpu_type.name}] peaks in llmbx.toml"
         return "GPU", gpu_type.name, OK, detail, None

@@ -33,11 +33,16 @@ def fits(
         for size, lender in lenders.items()
     }
     fitting = [
-        Fit(size=size, gpus=scale, proxy=workload.sizes[size].proxy)
+        Fit(size=size, gpus=scale, proxy=_is_part(workload, size))
         for size, scale in counts.items()
         if scale and size != workloads.MINI
     ]
     return sorted(fitting, key=lambda fit: (fit.proxy, -_weight(workload, fit.size)))
+
+
+def _is_part(workload: Workload, size: str) -> bool:
+    """Whether a size is a proxy, or is named after another one (`405b-proxy`)."""
+    return workload.sizes[size].proxy or any(size.startswith(f"{name}-") for name in workload.sizes)
 
 
 def smallest(workload: Workload, gpu: GpuType, types: Mapping[str, GpuType]) -> tuple[str, int] | None:

@@ -37,7 +37,7 @@ def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.Gp
     rows_of = row_type(workload, size, gpu, gpus, dtype, recipe)
     dtype = dtype or _default_dtype(layers, workload, size, rows_of, gpu)
     if not gpu.computes(dtype) and gpu_type not in workloads.known_gpu_types(workload, size, recipe):
-        able = [name for name in _known_dtypes(layers, workload, size, rows_of) if gpu.computes(name)]
+        able = _computed(layers, workload, gpu, gpus)
         what = f"{gpu_type} (compute capability {gpu.compute_capability}) has no {dtype}"
         raise UsageError(f"{what}: use --dtype {either(able)}" if able else what)
     scale = requested or _default_scale(layers, workload, size, dtype, rows_of, gpu_type, count)
@@ -45,12 +45,26 @@ def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.Gp
     return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale, "layout_of": borrowed}
 
 
+def _computed(
+    layers: Layers, workload: Workload, gpu: hardware.GpuType, gpus: Mapping[str, hardware.GpuType]
+) -> list[str]:
+    """The dtypes with a row that a GPU has: of the requested size, else of all but the mini."""
+    requested, recipe = layers.find("size"), layers.request.recipe
+    sizes = [requested] if requested else [name for name in workload.sizes if name != workloads.MINI]
+    dtypes = [
+        dtype
+        for size in sizes
+        for dtype in workloads.known_dtypes(workload, size, row_type(workload, size, gpu, gpus, None, recipe), recipe)
+    ]
+    return [dtype for dtype in dict.fromkeys(dtypes) if gpu.computes(dtype)]
+
+
 def _gpu_type(
     layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]
 ) -> tuple[str, int | None]:  # fmt: skip
     """Return the requested GPU type, or the detected one with its count.
 
-    Without either, the type is derived from the rest of the request.
+    Without either, the type is derived from the rest of the request. Who names the machine's own type gets its count.
     """
     size = layers.find("size")
     if size is not None and size not in workload.sizes:
@@ -59,7 +73,9 @@ def _gpu_type(
     if requested is not None:
         name = hardware.gpu(requested, gpus).name
         _require_profiles_type(layers, name, gpus)
-        return name, None
+        detected = hardware.detect(gpus)
+        own = detected is not None and detected[0] == name and for_this_machine(layers, detected[1])
+        return detected if own and detected is not None else (name, None)
     detected = hardware.detect(gpus)
     if detected is not None:
         layers.note("gpu_type", detected[0], "this machine's GPUs")
@@ -112,15 +128,20 @@ def _fitting_size(
     if fit is None:
         if workloads.MINI not in workload.sizes:
             return _only_size(layers, workload)
-        return str(layers.note("size", workloads.MINI, _too_few(workload, gpu, requested or detected, gpus)))
+        return str(layers.note("size", workloads.MINI, _too_few(layers, workload, gpu, requested or detected, gpus)))
     what = "the largest part of a model" if fit.proxy else "the largest size"
     layers.note("size", fit.size, f"{what} with a recipe for {_machine(fit.gpus, gpu.name)}")
     return fit.size
 
 
-def _too_few(workload: Workload, gpu: hardware.GpuType, count: int, gpus: Mapping[str, hardware.GpuType]) -> str:
+def _too_few(
+    layers: Layers, workload: Workload, gpu: hardware.GpuType, count: int, gpus: Mapping[str, hardware.GpuType]
+) -> str:
     """Why a machine with GPUs runs the mini."""
     least = smallest(workload, gpu, gpus)
+    dtype = layers.find("dtype")
+    if dtype is not None and fits(workload, gpu, count, gpus, None, layers.request.recipe):
+        return f"no recipe for {_machine(count, gpu.name)} has {dtype}"
     if least is None:
         return f"no recipe of {workload.name} is for {gpu.name}, or for a GPU like it with no more memory"
     needed = _machine(least[1], gpu.name)
@@ -164,7 +185,21 @@ def _default_size(
         return str(layers.note("size", "mini", "default without a GPU"))
     if detected is not None and for_this_machine(layers, detected):
         return _fitting_size(layers, workload, gpu, detected, gpus)
-    return _only_size(layers, workload)
+    return _size_of_scale(layers, workload, gpu, gpus) or _only_size(layers, workload)
+
+
+def _size_of_scale(
+    layers: Layers, workload: Workload, gpu: hardware.GpuType, gpus: Mapping[str, hardware.GpuType]
+) -> str | None:
+    """The largest size with a row for the requested number of GPUs, if the default size has none; else None."""
+    scale = layers.find("gpus")
+    if scale is None:
+        return None
+    fitting = fits(workload, gpu, scale, gpus, layers.find("dtype"), layers.request.recipe)
+    sizes = [fit.size for fit in fitting if fit.gpus == scale]
+    if not sizes or _usual_size(workload) in sizes:
+        return None
+    return str(layers.note("size", sizes[0], f"the largest size with a recipe for {_machine(scale, gpu.name)}"))
 
 
 def _only_size(layers: Layers, workload: Workload) -> str:

@@ -22,6 +22,8 @@ def explain(path: Path, plugins: Plugins) -> Explanation:
         raise UsageError(f"{path}: {len(logs)} logs, but only one can be explained: name it ({logs[0].path} …)")
     (log,) = logs
     failure = log.failure
+    if failure is None and Path(log.path).is_file() and not Path(log.path).stat().st_size:
+        raise UsageError(f"{log.path}: the file is empty")
     if failure is None:
         return Explanation(failure=None, note=f"{log.path}: no failure found")
     lines = log.lines()

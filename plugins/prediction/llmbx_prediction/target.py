@@ -132,6 +132,7 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     spec = _resolved(question, workload, size, workspace) if workload is not None else None
     as_a_run = question is not asked
     if spec is not None and workload is not None and (as_a_run or not _nearer(spec, model, question, rows)):
+        model = _reshaped(of_shape(spec.model, f"{workload.name}-{spec.size}"), shape)  # a row may have fewer layers
         return _of_catalog(spec, model, workload, question, settings, workspace)
     if question.recipe is not None:
         raise UsageError(

@@ -82,7 +82,7 @@ def test_a_machine_with_too_few_gpus_runs_the_mini_and_says_why(machine: Machine
     machine(gpus("NVIDIA GB200", 2))
     spec = resolved(dtype="mxfp8")
     assert spec.size == "mini"
-    assert spec.origins["size"] == "no recipe is for 2 gb200 GPUs; 70b-part is the smallest, with 1 gb200 GPU"
+    assert spec.origins["size"] == "no recipe for 2 gb200 GPUs has mxfp8"
 
 
 def test_a_machine_whose_gpus_are_too_small_for_every_row_runs_the_mini_and_says_why(machine: Machine) -> None:
@@ -149,12 +149,18 @@ def test_only_visible_gpus_count(machine: Machine, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     ("options", "size"),
-    [({"gpus": 2}, "70b-part"), ({"gpus": 8}, "8b"), ({"gpus": 16}, "70b"), ({"gpus": 8, "launcher": "batch"}, "70b")],
-    ids=["fewer", "all", "more than the machine has", "for a scheduler"],
+    [
+        ({"gpus": 2}, "70b-part"),
+        ({"gpus": 8}, "8b"),
+        ({"gpus": 8, "gpu_type": "h100"}, "8b"),
+        ({"gpu_type": "h100"}, "8b"),
+        ({"gpus": 16}, "8b"),
+        ({"gpus": 8, "launcher": "batch"}, "8b"),
+        ({"gpus": 128}, "70b"),
+    ],
+    ids=["fewer", "all", "all by name", "by name", "more than the machine has", "for a scheduler", "of the default"],
 )
-def test_a_requested_number_of_gpus_decides_the_size_if_the_machine_has_them(
-    machine: Machine, options: dict[str, Any], size: str
-) -> None:
+def test_a_requested_number_of_gpus_decides_the_size(machine: Machine, options: dict[str, Any], size: str) -> None:
     machine(gpus(H100, 8))
     assert resolved(dtype="bf16", **options).size == size
 

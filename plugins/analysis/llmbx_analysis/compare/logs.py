@@ -11,7 +11,7 @@ from llmbx.api import Scalar, Step, TrainingLog, UsageError, plural
 from llmbx.api.verbs import Install, Plugins, Run
 
 from .comparison import Difference
-from .measured import DECISIVE, Measured, inside
+from .measured import DECISIVE, WORK, Measured, inside
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,12 @@ def log_differences(a: Measured, b: Measured) -> tuple[Difference, ...]:
         Difference(weight=60, what="log format", a=a.format, b=b.format),
         Difference(weight=45, what="steps", a=a.total, b=b.total),
     )
-    return tuple(difference for difference in found if difference.a != difference.b)
+    stated = [
+        Difference(weight=60, what=WORK[key], a=value, b=b.work[key])
+        for key, value in a.work.items()
+        if key in WORK and value is not None and b.work.get(key) is not None
+    ]
+    return tuple(difference for difference in (*found, *stated) if difference.a != difference.b)
 
 
 def _common(steps: Sequence[Step]) -> dict[str, Scalar]:

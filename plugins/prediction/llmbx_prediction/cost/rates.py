@@ -38,6 +38,9 @@ class Rates(Value, frozen=True):
 def rates(gpu_type: str) -> Rates:
     """The rates of a GPU type. Raises `UsageError` with a suggestion if they are not known."""
     entry = known().get(gpu_type)
+    if entry is None and gpu_type in GpuType.extend({}):
+        types = ", ".join(sorted(known()))
+        raise UsageError(f"no figure of {gpu_type} is published, so that its speed cannot be predicted; known: {types}")
     if entry is None:
         raise UsageError(f"no rates of GPU type '{gpu_type}'{did_you_mean(gpu_type, known())}")
     return entry
