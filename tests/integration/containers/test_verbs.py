@@ -54,7 +54,7 @@ def test_images_are_listed_verified_and_pruned(
     changed = llmbx("image", "verify", name, "--offline", "--format", "json", env=tool_env)
     assert changed.returncode == 4 and "changed: expected sha256:" in changed.stdout
     unknown = llmbx("image", "verify", "ci+tiny+2.sif", env=tool_env)
-    assert unknown.returncode == 2 and "did you mean 'ci+tiny+1.sif'" in unknown.stderr
+    assert unknown.returncode == 2 and "(known: ci+tiny+1.sif" in unknown.stderr
 
     assert name not in llmbx("image", "prune", "--older-than", "90", "--dry-run", env=tool_env).stdout
     os.utime(file, (time.time() - 91 * 86400,) * 2)
