@@ -10,6 +10,7 @@ from llmbx.cli.run import command
 from llmbx.cli.settings_table import lines
 from llmbx.cli.workspace import load_workspace
 from llmbx.config.request import Request
+from llmbx_slurm.launcher import SlurmLauncher
 
 JOBS = {
     "nemo grok1 --gpu-type gb200 --gpus 128": ("32 x 4 ranks", "--nodes=32", "python3 code/train.py"),
@@ -28,6 +29,14 @@ def test_a_dry_run_fits_on_the_screen(job: str, monkeypatch: pytest.MonkeyPatch)
     screen = done.stdout.splitlines()
     assert len(screen) <= 40 and max(map(len, screen)) <= 80, done.stdout
     assert [text for text in JOBS[job] if text not in " ".join(done.stdout.split())] == []
+
+
+def test_a_mini_on_a_login_node_names_the_way_to_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
+    for works in (True, False):
+        monkeypatch.setattr(SlurmLauncher, "available", lambda _, works=works: None if works else "not installed")
+        screen = CliRunner().invoke(command, ["grok1", "--size", "mini", "--gpu-type", "cpu", "--dry-run"]).stdout
+        assert ("this machine reaches slurm: `llmbx init`" in " ".join(screen.split())) == works
 
 
 def test_show_has_one_line_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,6 +181,8 @@ def _opening(spec: RunSpec, workspace: Workspace, how: str, prediction: Expected
         lines.append(chosen)
     if spec.gpu_type == "cpu" and (problem := hardware.why_cpu()):
         lines.append(f"note: {problem}")
+    if spec.mini and spec.cluster is None and (scheduler := _unused_scheduler(spec, workspace)):
+        lines.append(f"note: this machine reaches {scheduler}: `llmbx init` writes a profile of its cluster")
     if how != workspace.plugins.launcher(spec.launcher).summary:
         lines.append(how)
     if workspace.install.origin == "default":
@@ -190,6 +192,14 @@ def _opening(spec: RunSpec, workspace: Workspace, how: str, prediction: Expected
     lines += [f"note: {text}" for text in spec.corrected]
     expected = announced(prediction, spec)
     return [*lines, expected] if expected else lines
+
+
+def _unused_scheduler(spec: RunSpec, workspace: Workspace) -> str | None:
+    """The launcher of a cluster that works here, although the run stays on this machine."""
+    launchers = workspace.plugins.launchers()
+    if spec.gpu_type != "cpu" or launchers[spec.launcher].remote:
+        return None
+    return next((name for name, launcher in launchers.items() if launcher.remote and not launcher.available()), None)
 
 
 def _size_chosen(spec: RunSpec) -> str | None:
