@@ -247,6 +247,8 @@ def _of_catalog(
     if question.gpus != spec.row_gpus:
         base += f" for {spec.row_gpus} GPUs, scaled"
         batch = {"gbs": str(_divisible(case, settings))}
+    if any(getattr(case, name) != getattr(row, name) for name in ("tp", "pp", "cp", "ep", "etp")):
+        base += ", in another layout, since that of the row does not fit these GPUs"
     case = case.replace(stack=question.stack or case.stack)
     changed = _changed(case, {**batch, **settings})
     own = case.stack == row.stack and spec.gpu_type == question.gpu_type and not model.name.endswith(CHANGED)
