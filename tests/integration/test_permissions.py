@@ -40,6 +40,7 @@ def test_nothing_is_world_writable_and_the_index_is_private(home: Path) -> None:
     llmbx("run", "line", *local, "--runtime", "host", "--with", "stopwatch", "--emit-script", "emitted/run.sh")
     subprocess.run(["bash", home / "emitted/run.sh"], env=env, cwd=home, check=True, capture_output=True)
     llmbx("sweep", "line", *local, "--runtime", "host", "--set", "rate=0.1,0.2", "--output", "elsewhere")
+    llmbx("jobs")  # makes the index
     llmbx("jobs", "tag", "last", "good")
     llmbx("report", "last", "--html", "report.html")
     llmbx("export", "csv", "--output", "exported.csv")
