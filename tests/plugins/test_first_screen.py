@@ -10,6 +10,7 @@ from llmbx.cli.run import command
 from llmbx.cli.settings_table import lines
 from llmbx.cli.workspace import load_workspace
 from llmbx.config.request import Request
+from llmbx.model import Finding
 from llmbx_slurm.launcher import SlurmLauncher
 
 JOBS = {
@@ -34,7 +35,9 @@ def test_a_dry_run_fits_on_the_screen(job: str, monkeypatch: pytest.MonkeyPatch)
 def test_a_mini_on_a_login_node_names_the_way_to_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
     for works in (True, False):
-        monkeypatch.setattr(SlurmLauncher, "available", lambda _, works=works: None if works else "not installed")
+        monkeypatch.setattr(SlurmLauncher, "available", lambda _: None)
+        broken = None if works else Finding(rule="available", problem="no cluster is configured", fix="")
+        monkeypatch.setattr(SlurmLauncher, "check", lambda *_, broken=broken: broken)
         screen = CliRunner().invoke(command, ["grok1", "--size", "mini", "--gpu-type", "cpu", "--dry-run"]).stdout
         assert ("this machine reaches slurm: `llmbx init`" in " ".join(screen.split())) == works
 

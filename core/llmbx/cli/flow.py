@@ -16,7 +16,7 @@ from .output import print_json
 from .workspace import Workspace
 
 if TYPE_CHECKING:
-    from ..launchers.base import Unreachable
+    from ..launchers.base import Launcher, Unreachable
     from ..record.folder import PairMark, Run
     from ..run.pipeline import Runner
 
@@ -199,7 +199,11 @@ def _unused_scheduler(spec: RunSpec, workspace: Workspace) -> str | None:
     launchers = workspace.plugins.launchers()
     if spec.gpu_type != "cpu" or launchers[spec.launcher].remote:
         return None
-    return next((name for name, launcher in launchers.items() if launcher.remote and not launcher.available()), None)
+    return next((name for name, launcher in launchers.items() if launcher.remote and _works(launcher, workspace)), None)
+
+
+def _works(launcher: Launcher, workspace: Workspace) -> bool:
+    return launcher.available() is None and launcher.check(workspace.install.path) is None
 
 
 def _size_chosen(spec: RunSpec) -> str | None:

@@ -12,7 +12,7 @@ from llmbx_verdict.statistics import intervals, planning
 from .comparison import Comparison, Difference, Metric, Side
 from .differences import NOTABLE
 
-WIDTH = 100
+WIDTH = 80
 MOST = 15
 """Most differences that are printed. The JSON output has all."""
 
@@ -49,8 +49,12 @@ def _shows(comparison: Comparison) -> str:
         if float(size.rstrip("%")) < 100 * detectable.fraction:
             how = f" ({option} {runs})" if option and runs else ""
             ways.append(f"{size.rstrip('%')} % takes {runs or f'more than {planning.MOST}'} {each}{how}")
-    text = f"this data shows differences from {100 * detectable.fraction:.2g} % on (in 8 of 10 cases)"
+    text = f"this data shows differences from {_percent(detectable.fraction)} on (in 8 of 10 cases)"
     return f"{text}; {', '.join(ways)}" if ways else text
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.2g} %" if fraction < 1 else f"{100 * fraction:.0f} %"
 
 
 def _verdict(comparison: Comparison) -> str:
