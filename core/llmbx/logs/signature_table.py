@@ -130,7 +130,7 @@ TABLE: tuple[Signature, ...] = (
     _signature("network_error", "contact", r"connectFullMesh failed|failed to connect to all addresses", None),
     _signature("network_error", "contact", r"DEADLINE_EXCEEDED: Barrier timed out", None),
     _signature(
-        "network_error", "contact", r"client socket has (?:timed out|failed)|DistNetworkError|DistStoreError", None
+        "network_error", "contact", r"client socket has (?:timed out|failed)|(?<!::)(?:DistNetworkError|DistStoreError)", None
     ),
     _signature("network_error", "contact", r"(?:OPAL|PMIX) ERROR|PMIX_ERR", None),
     # NCCL and CUDA

@@ -72,6 +72,7 @@ def test_a_failure_is_recognized_by_its_line(line: str, kind: str, rank: int | N
 @pytest.mark.parametrize(
     "line",
     [
+        "frame #2: c10::DistNetworkError::DistNetworkError(c10::SourceLocation) + 0x72 (0x7fce in libc10.so)",
         "node1:4711:4799 [3] NCCL INFO AllReduce: opCount 1f count 16777216",
         "WARNING: to avoid out of memory errors set expandable segments",
         "error_handling: strict",
