@@ -61,7 +61,7 @@ def compare_runs(
     reasons = (*reasons, *(gate.reasons if gate is not None else ()))
     figures = force or not reasons
     change = _change(a, b, level, spread) if gate is None else gate.change if figures else None
-    judged = detect(judge(a, b, change if figures else None, tolerance, reasons, gate), to_detect)
+    judged = detect(judge(a, b, change if figures else None, tolerance, reasons, gate, spread), to_detect)
     sides = _step_times(a, b, level, gate) if figures else (None, None)
     metrics = _metrics(a, b, gate) if figures else ()
     return _comparison(

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from llmbx.api import UsageError, Value, did_you_mean, mean_of
 from llmbx_verdict.statistics import intervals, planning
-from llmbx_verdict.statistics.run_variation import PUBLISHED
+from llmbx_verdict.statistics.run_variation import PUBLISHED, Spread
 
 from .comparison import Better, Detectable, Metric, Needed, Verdict
 from .logs import MeasuredLog
-from .measured import Measured, by_median, more_slow_steps, times, unstable
+from .measured import Measured, MeasuredRun, by_median, more_slow_steps, times, unstable
 from .metrics import change_of_pairs, hidden
 from .verdict import NORMAL, STEP_TIME, Gate, decide_verdict, interval, needed, negated, sentence
 
@@ -48,7 +48,7 @@ def detect(judged: Judged, to_detect: float | None) -> Judged:
 
 def judge(
     a: Sequence[Measured], b: Sequence[Measured], change: intervals.Change | None, tolerance: float,
-    reasons: Sequence[str], gate: Gate | ByMeasure | None = None,
+    reasons: Sequence[str], gate: Gate | ByMeasure | None = None, spread: Spread = PUBLISHED,
 ) -> Judged:  # fmt: skip
     """Judge B against A; `a` is empty for a published figure, `reasons` are those why both are not comparable."""
     if reasons or change is None:
@@ -62,6 +62,8 @@ def judge(
             return Judged(verdict="inconclusive", reason=f"{why}; {reason}", change=change)
         return _planned(Judged(verdict=verdict, reason=reason, change=change), (), b, tolerance)
     verdict, reason = decide_verdict(change, tolerance)
+    if (unknown := _unknown_spread(a, b, spread)) is not None:
+        return Judged(verdict="inconclusive", reason=f"{unknown}; {reason}", change=change)
     if by_median(a, b):
         reason = f"by the medians, since the means depend on single steps, {reason}"
         concealed = more_slow_steps(a[0], b[0])
@@ -72,6 +74,16 @@ def judge(
     if concealed is not None:
         return Judged(verdict="inconclusive", reason=f"{reason}, but {concealed}", change=change)
     return _planned(Judged(verdict=verdict, reason=reason, change=change), a, b, tolerance)
+
+
+def _unknown_spread(a: Sequence[Measured], b: Sequence[Measured], spread: Spread) -> str | None:
+    """Why two runs on CPUs have no verdict: how much these vary is neither published nor in the install."""
+    runs = (*a, *b)
+    if len(a) != 1 or len(b) != 1 or spread.runs:
+        return None
+    if not all(isinstance(run, MeasuredRun) and run.spec.gpu_type == "cpu" for run in runs):
+        return None
+    return "how much runs on this CPU vary is not known (--repeat 3 measures it)"
 
 
 def _no_mean(a: Sequence[Measured], b: Sequence[Measured]) -> str | None:

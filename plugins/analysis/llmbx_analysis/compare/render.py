@@ -74,7 +74,7 @@ def _measured(name: str, side: Side) -> list[str]:
     if side.step_time_s is None:
         return []
     steps = f", steps {' and '.join(side.windows)}" if side.windows else ""
-    return [f"{name}  step time {_interval(side.step_time_s, len(side.runs))}{steps}"]
+    return _wrapped(f"{name}  ", f"step time {_interval(side.step_time_s, len(side.runs))}{steps}")
 
 
 def _interval(interval: intervals.Interval, runs: int) -> str:

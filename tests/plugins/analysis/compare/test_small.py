@@ -40,6 +40,16 @@ def test_single_steps_of_a_small_run_do_not_decide(
     assert found["a"]["step_time_s"]["mean"] == pytest.approx(1.0, abs=0.005), "not 1.26, its mean"
 
 
+def test_runs_on_a_cpu_need_repeats(run_factory: RunFactory, compare: Compare) -> None:
+    """What was published of the variation from run to run is of GPUs: two equal runs on a busy CPU differ by 10 %."""
+    changes = {"mini": True, "size": "mini", "gpu_type": "cpu", **ONE_GPU}
+    found = compared(run_factory, compare, noise(1, 1.0), noise(2, 1.1), **changes)
+    assert found["verdict"] == "inconclusive" and "--repeat 3" in found["reason"]
+    for seed in range(5):
+        run_factory.put(noise(seed, 1.0 + 0.002 * seed), env={"OMP_NUM_THREADS": "2"}, **changes)
+    assert compared(run_factory, compare, noise(1, 1.0), noise(2, 1.3), **changes)["verdict"] == "slower"
+
+
 def test_many_slow_steps_are_not_chance(run_factory: RunFactory, compare: Compare) -> None:
     steady, disturbed = (noise(seed, 1.0, count=120) for seed in (1, 2))
     for number in range(12, 120, 10):
