@@ -129,9 +129,8 @@ TABLE: tuple[Signature, ...] = (
     _signature("network_error", "contact", r"exceeded error retry count|IBV_WC_\w{1,40}_ERR", None),
     _signature("network_error", "contact", r"connectFullMesh failed|failed to connect to all addresses", None),
     _signature("network_error", "contact", r"DEADLINE_EXCEEDED: Barrier timed out", None),
-    _signature(
-        "network_error", "contact", r"client socket has (?:timed out|failed)|(?<!::)(?:DistNetworkError|DistStoreError)", None
-    ),
+    _signature("network_error", "contact", r"client socket has (?:timed out|failed)", None),
+    _signature("network_error", "contact", r"(?<!::)(?:DistNetworkError|DistStoreError)", None),
     _signature("network_error", "contact", r"(?:OPAL|PMIX) ERROR|PMIX_ERR", None),
     # NCCL and CUDA
     _signature(
