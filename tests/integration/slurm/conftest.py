@@ -19,6 +19,10 @@ from ...patience import PATIENCE_S
 from . import cluster
 
 
+JOBS = 500
+"""More jobs than a test process submits: the numbers of clusters that run side by side stay apart."""
+
+
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Any]:
     """A running Slurm (a `cluster.Cluster`); `SLURM_CONF` names it for as long as the tests run."""
@@ -27,8 +31,9 @@ def slurm() -> Iterator[Any]:
         if os.environ.get("CI"):
             pytest.fail(f"{why}; CI must run the Slurm tests")
         pytest.skip(why)
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     with tempfile.TemporaryDirectory(prefix="llmbx-slurm-") as folder, pytest.MonkeyPatch.context() as patch:
-        private = cluster.Cluster(Path(folder), accounts=True)
+        private = cluster.Cluster(Path(folder), accounts=True, first_job=1 + JOBS * process)
         try:
             private.start()
             patch.setenv("SLURM_CONF", str(private.config))
