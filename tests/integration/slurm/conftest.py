@@ -18,7 +18,6 @@ from llmbx_slurm.launcher import SlurmLauncher
 from ...patience import PATIENCE_S
 from . import cluster
 
-
 JOBS = 500
 """More jobs than a test process submits: the numbers of clusters that run side by side stay apart."""
 
