@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..catalog import hardware, workloads
@@ -48,15 +48,22 @@ def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.Gp
 def _computed(
     layers: Layers, workload: Workload, gpu: hardware.GpuType, gpus: Mapping[str, hardware.GpuType]
 ) -> list[str]:
-    """The dtypes with a row that a GPU has: of the requested size, else of all but the mini."""
+    """The dtypes with a row that a GPU has: of the requested size, else of all but the mini, else of the mini."""
     requested, recipe = layers.find("size"), layers.request.recipe
-    sizes = [requested] if requested else [name for name in workload.sizes if name != workloads.MINI]
-    dtypes = [
-        dtype
-        for size in sizes
-        for dtype in workloads.known_dtypes(workload, size, row_type(workload, size, gpu, gpus, None, recipe), recipe)
-    ]
-    return [dtype for dtype in dict.fromkeys(dtypes) if gpu.computes(dtype)]
+
+    def of_sizes(sizes: Iterable[str]) -> list[str]:
+        dtypes = [
+            dtype
+            for size in sizes
+            for dtype in workloads.known_dtypes(
+                workload, size, row_type(workload, size, gpu, gpus, None, recipe), recipe
+            )
+        ]
+        return [dtype for dtype in dict.fromkeys(dtypes) if gpu.computes(dtype)]
+
+    if requested:
+        return of_sizes([requested])
+    return of_sizes(name for name in workload.sizes if name != workloads.MINI) or of_sizes([workloads.MINI])
 
 
 def _gpu_type(
