@@ -38,6 +38,7 @@ def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.Gp
     dtype = dtype or _default_dtype(layers, workload, size, rows_of, gpu)
     if not gpu.computes(dtype) and gpu_type not in workloads.known_gpu_types(workload, size, recipe):
         able = _computed(layers, workload, gpu, gpus)
+        able = able or [name for name in _known_dtypes(layers, workload, size, rows_of) if gpu.computes(name)]
         what = f"{gpu_type} (compute capability {gpu.compute_capability}) has no {dtype}"
         raise UsageError(f"{what}: use --dtype {either(able)}" if able else what)
     scale = requested or _default_scale(layers, workload, size, dtype, rows_of, gpu_type, count)
