@@ -62,7 +62,9 @@ class Trainings:
     def run(self, failure: Failure) -> Ended:
         """Run it to its end."""
         outside = failure.outside
-        printed = self.llmbx(*self.arguments(failure), *(("--detach",) if outside else ("--format", "json")))
+        printed = self.llmbx(
+            *self.arguments(failure), *self.place(failure), *(("--detach",) if outside else ("--format", "json"))
+        )
         result = self._interfere(printed.strip(), outside) if outside else json.loads(printed)
         explained = json.loads(self.llmbx("explain", result["run_id"], "--format", "json"))
         return Ended(result, explained, self.llmbx("status", result["run_id"]) if outside else result["cause"])
@@ -78,6 +80,13 @@ class Trainings:
             *(part for name, value in changed.items() for part in ("--env", f"{name}={value}")),
             *(part for option in nodes for part in ("--slurm-arg", option)),
         ]  # fmt: skip
+
+    @staticmethod
+    def place(failure: Failure) -> tuple[str, ...]:
+        """Options for the first nodes, which the failures name: one that another job just leaves is waited for."""
+        if failure.outside == "lose":
+            return ()
+        return "--slurm-arg", f"nodelist={','.join(f'n{number + 1}' for number in range(failure.nodes))}"
 
     def _interfere(self, name: str, outside: str) -> dict[str, Any]:
         """Do something to a run that was submitted, and follow it to its end; its result."""
