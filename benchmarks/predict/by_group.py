@@ -68,10 +68,10 @@ def _answer(predictor: Predictor, used: Used, index: int, others: dict[str, floa
     if step.value is None or step.low is None or step.high is None:
         return Answer(row.model, case.model.family, case.stack, None, None, None)
     error = step.value / seconds - 1
-    known = familiarity(case, [other for _, other, _ in predictor.used])
+    familiar = familiarity(case, [other for _, other, _ in predictor.used])
     by_half = None
-    if known in others and abs(math.log(step.high / step.value)) > 0:
-        width = math.log(step.high / step.value) * others[known] / shipped().quantiles[known]
+    if familiar in others and abs(math.log(step.high / step.value)) > 0:
+        width = math.log(step.high / step.value) * others[familiar] / shipped().quantiles[familiar]
         by_half = abs(math.log1p(error)) <= width
     return Answer(row.model, case.model.family, case.stack, error, step.low <= seconds <= step.high, by_half)
 
@@ -82,14 +82,14 @@ def shipped() -> Calibration:
 
 def line(name: str, title: str, left_out: Sequence[Answer]) -> str:
     """A row of the table: mean and median absolute error and coverage of what was answered, in percent."""
-    known = [answer for answer in left_out if answer.error is not None]
-    if not known:
+    answered = [answer for answer in left_out if answer.error is not None]
+    if not answered:
         return f"| {name} | {title} | {len(left_out)} | 0 | | | | |"
-    errors = [abs(answer.error or 0.0) for answer in known]
+    errors = [abs(answer.error or 0.0) for answer in answered]
     cells = [f"{100 * statistics.mean(errors):.1f}", f"{100 * statistics.median(errors):.1f}"]
-    for inside in ([one.inside for one in known], [one.by_half for one in known if one.by_half is not None]):
+    for inside in ([one.inside for one in answered], [one.by_half for one in answered if one.by_half is not None]):
         cells.append(f"{100 * statistics.mean(map(bool, inside)):.0f}" if inside else "")
-    return f"| {name} | {title} | {len(left_out)} | {len(known)} | {' | '.join(cells)} |"
+    return f"| {name} | {title} | {len(left_out)} | {len(answered)} | {' | '.join(cells)} |"
 
 
 SPLITS: tuple[Callable[[Answer], str], ...] = (lambda one: one.family, lambda one: one.stack)

@@ -86,8 +86,8 @@ class GpuType(Value, frozen=True):
     @staticmethod
     def peak_of(gpu_type: str, dtype: str, gpus: Mapping[str, GpuType] | None = None) -> Peak | None:
         """The dense peak of exactly this GPU type (by default one that llmbx has) and dtype, or None if unknown."""
-        found = (_builtin() if gpus is None else gpus).get(gpu_type)
-        return found.peaks.get(dtype) if found else None
+        listed = (_builtin() if gpus is None else gpus).get(gpu_type)
+        return listed.peaks.get(dtype) if listed else None
 
     @staticmethod
     def how_to_set_peak(gpu_type: str, dtype: str) -> str:
@@ -204,14 +204,14 @@ def here(gpus: Mapping[str, GpuType] | None = None) -> tuple[GpuType, Seen] | No
 
 
 def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
-    """GPU type of this machine and number of visible GPUs; None if there is no GPU that runs can use.
+    """GPU type of this machine and number of visible GPUs; None if runs cannot use any GPU here.
 
     A process uses only one slice of a GPU (MIG).
     """
-    found = here(gpus)
-    if found is None:
+    machine = here(gpus)
+    if machine is None:
         return None
-    gpu_type, group = found
+    gpu_type, group = machine
     count = 1 if group.kind == "MIG" else group.count
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
@@ -221,9 +221,9 @@ def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
 
 def unlisted(gpu_type: str, gpus: Mapping[str, GpuType] | None = None) -> Seen | None:
     """What was seen of this machine's GPUs if `gpu_type` is their type and not in the list; else None."""
-    found = here(gpus)
+    machine = here(gpus)
     types = _builtin() if gpus is None else gpus
-    return found[1] if found and found[0].name == gpu_type and gpu_type not in types else None
+    return machine[1] if machine and machine[0].name == gpu_type and gpu_type not in types else None
 
 
 def why_cpu() -> str | None:

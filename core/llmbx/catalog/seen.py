@@ -86,8 +86,8 @@ def _seen(programs: tuple[str, ...]) -> tuple[tuple[Seen, ...], str | None]:
         lines, problem = _ask(NVIDIA[0])
         if problem and NO_FIELD in problem:
             lines, problem = _ask(NVIDIA[1])
-        if found := _nvidia(lines):
-            return found, None
+        if groups := _nvidia(lines):
+            return groups, None
     for query, pattern in AMD:
         if query[0] in names:
             text, failure = _ask(query)

@@ -53,7 +53,7 @@ class History:
     def columns(self) -> dict[str, tuple[str, str]]:
         """The columns of a run, by the dotted names of `result.json`: kind and unit of each.
 
-        Kinds are text, number, count, flag, date and words; the unit is empty where there is none.
+        Kinds are text, number, count, flag, date and words; values without a unit have an empty one.
         """
         return {}
 

@@ -119,7 +119,7 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     Raises `UsageError` if GPU type or number of GPUs is missing and not the only one, and for unknown or impossible
     settings.
     """
-    asked, question = question, _as_a_run(question, workspace)
+    typed, question = question, _as_a_run(question, workspace)
     model, workload, size = model_of(question, workspace)
     question = _on_known_gpus(question, model, rows, _scales(workload, size, question.recipe) if workload else {})
     assert question.gpu_type is not None
@@ -130,7 +130,7 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     if any(row.stack == question.stack for row in _bases(model, question.gpu_type, rows)):
         rows, workload = [row for row in rows if row.stack == question.stack], None
     spec = _resolved(question, workload, size, workspace) if workload is not None else None
-    as_a_run = question is not asked
+    as_a_run = question is not typed
     if spec is not None and workload is not None and (as_a_run or not _nearer(spec, model, question, rows)):
         model = _reshaped(of_shape(spec.model, f"{workload.name}-{spec.size}"), shape)  # a row may have fewer layers
         return _of_catalog(spec, model, workload, question, settings, workspace)
