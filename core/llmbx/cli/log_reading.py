@@ -14,7 +14,7 @@ from ..measure.figures import measure, on_machine
 from ..measure.interval import log_interval
 from ..model import Failure, Figures, Peak, Result, Step
 from ..model.evidence import OWN_CHECK
-from ..model.failure import Echo
+from ..model.failure import NOT_STARTED, Echo
 from ..model.result import CheckOutcome
 from ..plugins.log_parser import CheckedParser, as_checked
 from ..plugins.manager import Plugins
@@ -147,7 +147,7 @@ class LogReading:
             return named
         return Failure(
             cause=result.cause,
-            kind=result.status,
+            kind=NOT_STARTED if self._never_started else result.status,
             rank=result.cause_rank,
             ranks=result.cause_ranks,
             node=result.cause_node,
@@ -155,6 +155,10 @@ class LogReading:
             infrastructure=True if result.status in LOST or _of_one_node(result) else None,
             echoes=_as_echoes(failure),
         )
+
+    @property
+    def _never_started(self) -> bool:
+        return self.run is not None and self.run.record.job is None and not self.steps
 
     def lines(self) -> list[str]:
         """Return the lines of the log as they are; none if there is no log. Raises `OSError`."""

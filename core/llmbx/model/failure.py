@@ -7,6 +7,9 @@ from .base import Value
 NAMED = 4
 """Maximum number of ranks that are named in a line."""
 
+NOT_STARTED = "not_started"
+"""Kind of the failure of a run of which no rank was started."""
+
 UNKNOWN_FIRST = ("nccl_error", "peer_lost")
 """Kinds of failure that each rank reports of another one, so that those that report it are not those that failed."""
 

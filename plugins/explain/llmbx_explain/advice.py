@@ -12,7 +12,11 @@ class Advice(Value, frozen=True):
     do: str
 
 
+NOT_STARTED = "not_started"
+"""Kind of the failure of a run of which no rank was started."""
+
 BY_KIND: dict[str, Advice] = {
+    NOT_STARTED: Advice(look="the message", do="what the message says, then run it again"),
     "out_of_memory": Advice(
         look="the memory of the run (`llmbx predict`), and other processes on the GPU or the node",
         do="shard more, recompute activations or use a smaller micro-batch; for host memory fewer data workers",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from llmbx.api import Failure
 
-from .advice import advice
+from .advice import NOT_STARTED, advice
 from .explanation import Explanation
 
 MOST_TEXT = 300
@@ -42,6 +42,11 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     failure, place = explanation.failure, explanation.place
     if failure is None:
         yield explanation.note or "no failure found"
+        return
+    if failure.kind == NOT_STARTED:
+        yield "failed before a rank was started:"
+        yield f"  {failure.cause}"
+        yield f"do: {advice(failure.kind).do}"
         return
     yield f"failed first: {_who(failure)}"
     yield f"  {failure.cause[:MOST_TEXT]}"

@@ -45,6 +45,17 @@ def test_without_uv_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch)
         require_program({"PATH": "/nowhere"})
 
 
+def test_a_uv_that_is_too_old_is_named_with_the_release_that_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "uv"
+    program.write_text("#!/bin/sh\necho 'uv 0.9.4 (1234567 2025-10-17)'\n")
+    program.chmod(0o755)
+    monkeypatch.setitem(sys.modules, "uv", None)
+    with pytest.raises(UsageError, match=r"uv is uv 0\.9\.4, and building environments needs 0\.12\.11 or newer"):
+        require_program({"PATH": str(tmp_path)})
+
+
 def test_pips_settings_are_uvs_and_folders_that_are_gone_are_left_out(tmp_path: Path) -> None:
     places = {
         "index-url": "https://user:secret@mirror.example/simple",

@@ -12,6 +12,8 @@ from llmbx.logs.signature_table import TABLE
 from llmbx_explain.advice import BY_KIND
 from llmbx_explain.cli import command
 
+from ...run_factory import RunFactory
+
 LOG = """\
 2: [rank2]:[W304 08:10:31.112233 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=8): Connection reset by peer
 5: [rank5]: Traceback (most recent call last):
@@ -94,3 +96,11 @@ def test_what_is_neither_a_run_nor_a_log_is_one_line(
     monkeypatch.setenv("LLMB_INSTALL", str(tmp_path))
     with pytest.raises(UsageError, match="no such file or folder"):
         explain(tmp_path / name)
+
+
+def test_of_a_run_that_never_started_no_rank_is_named(run_factory: RunFactory) -> None:
+    cause = f"environment trainer is not built: {'x' * 400}; check the network"
+    run = run_factory.put([], valid=False, result={"cause": cause, "exit_code": 4})
+    first, message, *advice = explain(run.path).stdout.splitlines()
+    assert (first, message.strip()) == ("failed before a rank was started:", cause)
+    assert advice == ["do: what the message says, then run it again"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,9 @@ from urllib.parse import urlsplit
 from llmbx.api import Progress, UsageError, Value
 
 from .pip_settings import configured_options, pip_environment
+
+LEAST = (0, 12, 11)
+"""The oldest release that accepts `===` beside a digest."""
 
 _START = re.compile(r"\s*(Downloading|Building) (\S+)(?: \(([\d.]+ ?[kMG]i?B)\))?")
 _END = re.compile(r"\s*(?:Downloaded|Built) (\S+)")
@@ -76,7 +80,7 @@ def find_program(environ: Mapping[str, str]) -> str | None:
 
 
 def require_program(environ: Mapping[str, str]) -> str:
-    """The path of uv. Raises `UsageError` if it is not installed."""
+    """The path of uv. Raises `UsageError` if it is not installed, or too old."""
     path = find_program(environ)
     if path is None:
         raise UsageError(
@@ -84,7 +88,25 @@ def require_program(environ: Mapping[str, str]) -> str:
             "(`pip install uv`; other systems than Linux and macOS: docs.astral.sh/uv), or choose "
             "another runtime with --runtime"
         )
+    if (version := _version(path)) is not None and version < LEAST:
+        raise UsageError(
+            f"{path} is uv {_dotted(version)}, and building environments needs {_dotted(LEAST)} "
+            "or newer: update it (`pip install --upgrade uv`, or `uv self update`)"
+        )
     return path
+
+
+def _version(path: str) -> tuple[int, ...] | None:
+    """The release of a uv; None if it does not say."""
+    printed = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    numbers = re.match(r"uv (\d+)\.(\d+)\.(\d+)", printed)
+    return tuple(int(number) for number in numbers.groups()) if numbers else None
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def uv_environment(
