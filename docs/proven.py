@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import operator
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,8 +119,8 @@ def _measured() -> str:
 
 def _on_gpu(workload: str, size: str, dtype: str, gpu_type: str) -> str:
     """Date and command of the newest record of a GPU machine for this row, whole and without a failure."""
-    for path in sorted(RESULTS.glob("*/*/stage.json"), reverse=True):
-        record = json.loads(path.read_text())
+    records = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*/*/*/stage.json"))]
+    for record in sorted(records, key=operator.itemgetter("date"), reverse=True):
         for job in record["jobs"] if record["stage"] in WHOLE else ():
             ran = [job.get(key) for key in ("workload", "size", "dtype", "gpu_type", "exit_code")]
             if ran == [workload, size, dtype, gpu_type, 0]:

@@ -1,11 +1,12 @@
 """Files the results of a GPU machine and writes the README's section from them: python benchmarks/gpu/keep.py [OUT …]
 
-OUT is what `run.py --out` left. Its stages go to benchmarks/gpu/results/DATE/STAGE-TIME; a rehearsal is refused.
-Without OUT only the section is written anew, from the newest day's records.
+OUT is what `run.py --out` left. Its stages go to benchmarks/gpu/results/GPU/DATE/STAGE-TIME; a rehearsal is refused.
+Without OUT only the section is written anew, from the newest day's records of each GPU type.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import statistics
@@ -13,9 +14,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cases import CASES, REPEATED, Case
+from plan import Scale
+
+if TYPE_CHECKING:
+    from llmbx.model import RunSpec
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "gpu" / "results"
@@ -24,9 +29,18 @@ NOTHING = (
     "There is no figure from a GPU yet: nothing here has run on one. `benchmarks/gpu` has\n"
     "the programs for a quarter of an hour with one, rehearsed with minis on a CPU."
 )
-FLOPS_PER_MHZ = {"H200 SXM dense BF16": 132 * 4096 * 1e6 / 1e12}
+MEASURED = (
+    "Measured without Transformer Engine: models of the recipe `one-gpu` (a few layers at full width), GBS 2, 50\n"
+    "steps, `python3 benchmarks/gpu/run.py --stage nemo`. MFU is by the causal formula against the data sheet's peak;\n"
+    "the power limit lowers the clock. All records are in `benchmarks/gpu/results`."
+)
+SXM_FLOPS_PER_MHZ = 132 * 4096 * 1e6 / 1e12
+FLOPS_PER_MHZ = {"H100 SXM dense BF16": SXM_FLOPS_PER_MHZ, "H200 SXM dense BF16": SXM_FLOPS_PER_MHZ}
 """Peak in TFLOP/s by MHz of the SM clock: 132 multiprocessors of 4,096 dense BF16 FLOPs a clock. The data sheet's 989
 TFLOP/s are those of 1,830 MHz (NVIDIA H100 white paper, table of the SXM5)."""
+
+DATA_SHEETS = {"h100": "989 and 1,979 TFLOP/s, 3.35 TB/s", "h200": "989 and 1,979 TFLOP/s, 4.8 TB/s"}
+"""Dense BF16 and FP8, and bandwidth of the memory, by GPU type."""
 
 Record = dict[str, Any]
 
@@ -55,7 +69,7 @@ def file_away(out: Path, results: Path) -> list[Path]:
         if record["rehearsal"]:
             raise SystemExit(f"keep.py: {path} is of a rehearsal: no figure of it is kept")
         day, time = record["date"][:10], record["date"][11:19].replace(":", "")
-        target = results / day / f"{record['stage']}-{time}"
+        target = results / gpu_type(record) / day / f"{record['stage']}-{time}"
         shutil.copytree(path.parent, target, dirs_exist_ok=True)
         kept.append(target)
     if not kept:
@@ -63,8 +77,14 @@ def file_away(out: Path, results: Path) -> list[Path]:
     return kept
 
 
+def gpu_type(record: Record) -> str:
+    """The GPU type that a stage's command names, or the program's default."""
+    words = record["command"].split()
+    return words[words.index("--gpu-type") + 1] if "--gpu-type" in words else Scale().gpu_type
+
+
 def newest(results: Path) -> dict[str, dict[str, Kept]]:
-    """The jobs that ran on the newest day, by stage and name; of a job that ran twice the later."""
+    """The jobs of a GPU type that ran on the newest day, by stage and name; of a job that ran twice the later."""
     found: dict[str, dict[str, Kept]] = {}
     day = max((path for path in results.glob("*") if path.is_dir()), default=None)
     for path in sorted(day.glob("*/stage.json"), key=lambda path: path.parent.name[-6:]) if day else []:
@@ -76,18 +96,26 @@ def newest(results: Path) -> dict[str, dict[str, Kept]]:
 
 
 def section(results: Path) -> str:
-    """The README's section: what was measured, or that nothing was."""
-    found = newest(results)
+    """The README's section: what was measured on each GPU type, or that nothing was."""
+    parts = [part for folder in sorted(results.glob("*")) if (part := _gpu(folder))]
+    return "\n\n".join([MEASURED, *parts]) if parts else NOTHING
+
+
+def _gpu(folder: Path) -> str:
+    """What was measured on one GPU type; empty without a run of a benchmark."""
+    found = newest(folder)
     ran = {name: kept for stage in ("nemo", "nemo-more", "maxtext") for name, kept in found.get(stage, {}).items()}
     bare = _peak(found, "bf16_tflops")
-    rows = [_row(case, ran[case.name].result, ran[case.name].job, bare) for case in CASES if _shown(case, ran)]
+    shown = [case for case in CASES if _shown(case, ran)]
+    rows = [_row(case, folder.name, ran[case.name].result, ran[case.name].job, bare) for case in shown]
     if not rows:
-        return NOTHING
+        return ""
     head = [
         "| case | s a step (95 %) | TFLOP/s | MFU | SM clock | MFU at that clock | of a bare product | memory |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    lines = [*_peaks(found), *_repeated(ran), *_overhead(found), *_profiled(found), *_nccl(found), *_pgle(found)]
+    peaks = _peaks(found, DATA_SHEETS.get(folder.name, "unknown"))
+    lines = [*peaks, *_repeated(ran), *_overhead(found), *_profiled(found), *_nccl(found), *_pgle(found)]
     return "\n".join([*_where(found), "", *head, *rows, "", *(f"- {line}" for line in lines)])
 
 
@@ -103,31 +131,35 @@ def _where(found: dict[str, dict[str, Kept]]) -> Iterator[str]:
     versions = ", ".join(f"{name} {version}" for name, version in seen.get("versions", {}).items() if name in _NAMED)
     yield (
         f"One {settings.get('name', 'GPU')} (driver {settings.get('driver_version')}, power limit "
-        f"{settings.get('power.limit')}), {jobs[0].stage['date'][:10]}, {versions},"
+        f"{settings.get('power.limit')}), {jobs[0].stage['date'][:10]}, {versions}:"
     )
-    yield "without Transformer Engine: models of the recipe `one-gpu` (a few layers at full width), GBS 2, 50 steps,"
-    yield "`python3 benchmarks/gpu/run.py --stage nemo`. MFU is by the causal formula against the data sheet's peak;"
-    yield "the power limit lowers the clock. All records are in `benchmarks/gpu/results`."
 
 
 _NAMED = ("megatron-bridge", "megatron-core", "torch")
 
 
-def _row(case: Case, result: Record, job: Record, bare: float | None) -> str:
+def _row(case: Case, gpu: str, result: Record, job: Record, bare: float | None) -> str:
     """One line of the table."""
     tflops, mfu, clock = result["tflops_per_gpu"]["mean"], result["mfu"]["value"], job["clocks"]["clocks.sm"]["median"]
     at_clock = tflops / (FLOPS_PER_MHZ[result["mfu"]["peak_name"]] * clock)
     cells = [
-        f"{case.workload} {case.size} {case.dtype}" + (", again" if case.name == REPEATED[1] else ""),
+        f"{case.workload} {case.size} {case.dtype}, {resolved(case, gpu).model.layers} layers"
+        + (", again" if case.name == REPEATED[1] else ""),
         _interval(result, job),
         f"{tflops:.0f}",
         _percent(mfu),
         f"{clock:.0f} MHz",
         _percent(at_clock),
         _percent(tflops / bare if bare else None),
-        f"{result['peak_memory_gb']:.1f} GB (estimate {estimated_gb(case):.1f})",
+        f"{result['peak_memory_gb']:.1f} GB (estimate {estimated_gb(case, gpu):.1f})",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _title(case: Case, gpu: str) -> str:
+    layers = resolved(case, gpu).model.layers
+    title = f"{case.workload} {case.size} {case.dtype}, {layers} layer{'s' * (layers > 1)}"
+    return f"{title}, again" if case.name == REPEATED[1] else title
 
 
 def _interval(result: Record, job: Record) -> str:
@@ -140,10 +172,16 @@ def _interval(result: Record, job: Record) -> str:
     return f"{interval.mean:.4f} ± {interval.half_width:.4f}"
 
 
-def estimated_gb(case: Case) -> float:
-    """What estimate.py says of the case's memory, in GB (10^9 bytes)."""
+def estimated_gb(case: Case, gpu: str) -> float:
+    """What estimate.py says of the case's memory on a GPU type, in GB (10^9 bytes)."""
     import estimate
 
+    return estimate.memory(resolved(case, gpu)).peak / 1e9
+
+
+@functools.cache
+def resolved(case: Case, gpu: str) -> RunSpec:
+    """What llmbx runs for a case on a GPU type."""
     from llmbx.config.profiles import Config
     from llmbx.config.request import Request
     from llmbx.plugins.manager import load
@@ -151,10 +189,10 @@ def estimated_gb(case: Case) -> float:
 
     settings = dict(pair.split("=") for pair in case.sets)
     request = Request(
-        plugin=case.plugin, workload=case.workload, size=case.size, dtype=case.dtype, gpu_type="h200", gpus=1,
+        plugin=case.plugin, workload=case.workload, size=case.size, dtype=case.dtype, gpu_type=gpu, gpus=1,
         settings=settings,
     )  # fmt: skip
-    return estimate.memory(resolve(request, load(), Config(), {}, {})).peak / 1e9
+    return resolve(request, load(), Config(), {}, {})
 
 
 def _percent(value: float | None) -> str:
@@ -167,7 +205,7 @@ def _peak(found: dict[str, dict[str, Kept]], name: str) -> float | None:
     return spread["median"] if spread else None
 
 
-def _peaks(found: dict[str, dict[str, Kept]]) -> Iterator[str]:
+def _peaks(found: dict[str, dict[str, Kept]], data_sheet: str) -> Iterator[str]:
     kept = found.get("machine", {}).get("peaks")
     if kept is None:
         return
@@ -177,7 +215,7 @@ def _peaks(found: dict[str, dict[str, Kept]]) -> Iterator[str]:
     ]
     yield (
         f"Bare products of {figures['size']:,} x {figures['size']:,} and a copy of 8 GiB, median (least to most): "
-        f"{'; '.join(spreads)}. Data sheet: 989 and 1,979 TFLOP/s, 4.8 TB/s."
+        f"{'; '.join(spreads)}. Data sheet: {data_sheet}."
     )
 
 

@@ -178,10 +178,11 @@ def test_results_are_filed_by_date_and_mfu_is_shown_at_the_measured_clock_too(gp
     stage(tmp_path / "b", "nemo", "2030-01-02T11:00:00")
     filed = [gpu.keep.file_away(tmp_path / out, tmp_path / "results")[0] for out in "ab"]
     assert [path.name for path in filed] == ["nemo-100000", "nemo-110000"] and filed[0].parent.name == "2030-01-02"
+    assert filed[0].parent.parent.name == "h200", "the programs' default"
     (row,) = [line for line in gpu.keep.section(tmp_path / "results").splitlines() if "8b-1gpu" in line]
     # the later of two runs; at half of the clock of the data sheet the peak is half as high
     cells = [cell.strip() for cell in row.split("|")[1:7]]
-    assert cells == ["llama3.1 8b-1gpu bf16", "2.0000 ± 0.0000", "400", "40.4 %", "915 MHz", "80.9 %"]
+    assert cells == ["llama3.1 8b-1gpu bf16, 16 layers", "2.0000 ± 0.0000", "400", "40.4 %", "915 MHz", "80.9 %"]
 
 
 def test_a_rehearsal_is_never_filed(gpu: Any, tmp_path: Path) -> None:
