@@ -38,6 +38,7 @@ TASKS: dict[str, tuple[tuple[str, str], ...]] = {
     "show": (("show grok1 --gpu-type gb200 --gpus 256 --dtype bf16", "nvcr.io"),),
     "catalog": (("catalog diff other --plugin ./other --format json", '"final"'),),
     "jobs": (("jobs", "completed"),),
+    "nodes": (("nodes", ""),),
     "status": (("status {first}", "completed"),),
     "logs": (("logs {first}", "lm: step 8/8"),),
     "cancel": (("run lm --steps 100000 --detach", "lm_mini"), ("cancel last", "cancelled")),
@@ -205,7 +206,7 @@ def test_every_entry_point_loads(stranger: Stranger) -> None:
                           "files": [str(path) for path in dist.files]}))
     """)
     )
-    assert printed["packages"] == printed["typed"] and len(printed["packages"]) == 17
+    assert printed["packages"] == printed["typed"] and len(printed["packages"]) == 18
     assert not printed["tag"].endswith("-any") and printed["scanner"], "the wheel has no C scanner"
     assert any(path.endswith("licenses/LICENSE") for path in printed["files"])
 

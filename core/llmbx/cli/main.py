@@ -48,7 +48,7 @@ GROUPS = {
     "Start": ("init", "doctor", "list", "show"),
     "Run": ("run", "profile", "sweep", "accept"),
     "Follow runs": ("jobs", "status", "logs", "cancel"),
-    "Analyze": ("report", "compare", "explain", "parse", "audit"),
+    "Analyze": ("report", "compare", "explain", "nodes", "parse", "audit"),
     "Predict": ("predict", "atlas"),
     "Maintain": ("catalog", "env", "image", "plugins"),
 }

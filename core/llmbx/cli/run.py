@@ -135,6 +135,12 @@ class RunCall:
 
         return _accepting(self.workspace.find_run(name))
 
+    def measure(self, spec: RunSpec, group: str) -> Result:
+        """Run `spec` to its end as one of the runs of `group`. Nothing is printed to stdout."""
+        result = once(spec, self.workspace, force=self.force, offline=self.offline, format_="json", group=group)
+        assert isinstance(result, Result)  # only --detach returns before the end
+        return result
+
     def start(
         self, spec: RunSpec, source: str | None, group: str, pair: tuple[int, Literal["a", "b"]]
     ) -> tuple[Result, int]:

@@ -137,6 +137,10 @@ class Launcher(ABC):
         """Return the specification for another attempt that excludes this node; None if it cannot be excluded."""
         return None
 
+    def on_nodes(self, spec: RunSpec, nodes: Sequence[str]) -> RunSpec | None:
+        """Return the specification for a run on exactly these nodes; None if nodes cannot be chosen."""
+        return None
+
     def run_on_node(self, argv: Sequence[str], name: str, settings: Mapping[str, Any]) -> tuple[str, ...] | None:
         """Return the command that runs `argv` as the job `name` on one compute node and waits for its end.
 

@@ -135,6 +135,10 @@ class SlurmLauncher(Launcher):
         origin = "; ".join(filter(None, (spec.origins.get("slurm.sbatch.exclude"), f"{node} failed")))
         return with_option(spec, "exclude", ",".join(filter(None, (explicit.get("exclude"), node))), origin)
 
+    def on_nodes(self, spec: RunSpec, nodes: Sequence[str]) -> RunSpec | None:
+        """The specification with `nodes` as its nodelist."""
+        return with_option(spec, "nodelist", ",".join(nodes), "chosen by llmbx")
+
     def run_on_node(self, argv: Sequence[str], name: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """The srun command that runs `argv` as one task on one node. Raises `InfraError` if srun is not installed."""
         if not shutil.which("srun"):

@@ -1,0 +1,1 @@
+"""The search for the slow nodes among many, by running parts of them."""

@@ -1,0 +1,141 @@
+"""Nodes: what is known of them, and which of them are slow."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from llmbx.api import UsageError, plural
+from llmbx.api.verbs import (
+    RunCommand,
+    Selection,
+    format_option,
+    load_workspace,
+    parse_fraction,
+    print_json,
+    print_rows,
+    run_options,
+)
+
+COLUMNS = ("node", "runs", "slower", "ci95", "failures", "of_hardware", "suspect", "reason")
+
+
+@click.group("nodes", invoke_without_command=True)
+@click.option("--suspect", is_flag=True, help="Only nodes that are suspected.")
+@click.option("--exclude-list", is_flag=True, help="Print the suspected nodes as a list for Slurm's --exclude.")
+@click.option("--since", metavar="WHEN", help="Only runs that were created since then: 2026-11-20, 7d, 12h.")
+@click.option("--user", metavar="NAME|all", default="all", show_default=True, help="Only the runs of this user.")
+@format_option()
+@click.pass_context
+def command(
+    context: click.Context, suspect: bool, exclude_list: bool, since: str | None, user: str, format_: str
+) -> None:
+    """Show what the runs of this install say about each node.
+
+    A node is suspected if runs with it take longer than runs of the same work without it, by at least 1 % and by more
+    than runs vary, or if a run failed by its hardware. Nodes that always ran together cannot be told apart: bisect
+    them.
+
+    \b
+    Examples:
+      llmbx nodes --since 30d
+      sbatch --exclude=$(llmbx nodes --exclude-list) job.sh
+      llmbx nodes bisect llama3.1 --size mini --nodes n[1-16]
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from .memory.attendance import attendances
+    from .memory.standing import standings
+
+    workspace = load_workspace()
+    runs = workspace.plugins.history.select(workspace.install, Selection(since=since, user=user))
+    nodes = [one for one in standings(attendances(runs, workspace.plugins)) if one.suspect or not suspect]
+    if exclude_list:
+        click.echo(",".join(node.node for node in nodes if node.suspect))
+    elif format_ == "json":
+        print_json(nodes)
+    else:
+        print_rows([_row(node) for node in nodes], COLUMNS, format_, "no run has recorded its nodes")
+
+
+def _row(node: Any) -> dict[str, Any]:
+    known = node.slower is not None
+    return {
+        "node": node.node,
+        "runs": node.runs,
+        "slower": f"{100 * node.slower:+.1f} %" if known else None,
+        "ci95": f"{100 * node.low:+.1f} to {100 * node.high:+.1f} %" if known else None,
+        "failures": node.failures,
+        "of_hardware": node.of_hardware,
+        "suspect": node.suspect,
+        "reason": node.reason,
+    }
+
+
+@command.command("bisect", cls=RunCommand)
+@click.option("--nodes", "node_list", metavar="LIST", required=True, help="Nodes to search: n1,n2 or n[01-16,20].")
+@click.option("--detect", default="3%", show_default=True, metavar="PERCENT", help="Least slowness to find.")
+@click.option(
+    "--spread",
+    metavar="PERCENT",
+    help="Standard deviation from run to run. [default: that of the install's runs, else 0.54 %]",
+)
+@click.option(
+    "--max-runs", type=click.IntRange(min=2), metavar="N", help="Stop after N runs. [default: 8 log2 of the nodes + 16]"
+)
+@click.option(
+    "--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True, help="Output format."
+)
+@run_options
+def bisect(request: Any, node_list: str, detect: str, spread: str | None, max_runs: int | None, format_: str) -> None:
+    """Find the slow nodes among many by running the workload on parts of them.
+
+    The step time of a synchronous training is that of its slowest node. All runs have the same number of nodes: a
+    quarter or an eighth of all, with healthy nodes in place of those that are not tried. A run whose step time is too
+    close to call is repeated. For one slow node of N about log2 N + 4 runs are needed.
+
+    Exit code: 0 no node is slower, 3 slow nodes were found, 5 not all nodes could be told apart.
+
+    \b
+    Examples:
+      llmbx nodes bisect llama3.1 --size 8b --nodes n[001-064] --steps 20
+      llmbx nodes bisect grok1 --size mini --gpus-per-node 2 --nodes n1,n2,n3,n4 --detect 5%
+    """
+    from .bisect.measure import Bisection
+    from .bisect.names import expand
+
+    if request is None:
+        raise UsageError("no workload specified: `llmbx list` shows all workloads")
+    if request.gpus is not None:
+        raise UsageError("--gpus cannot be combined with bisect: it follows from --nodes")
+    nodes = expand(node_list)
+    if len(nodes) < 2:
+        raise UsageError(f"--nodes {node_list}: at least two nodes are needed")
+    bisection = Bisection(
+        load_workspace(),
+        request,
+        nodes,
+        difference=parse_fraction(detect, "--detect"),
+        spread=parse_fraction(spread, "--spread") if spread else None,
+        most_runs=max_runs,
+    )
+    outcome = bisection.run(lambda line: click.echo(f"llmbx: {line}", err=True))
+    if format_ == "json":
+        print_json(outcome)
+    else:
+        click.echo("\n".join(_sentences(outcome, detect)))
+    sys.exit(3 if outcome.slow else 5 if outcome.undecided else 0)
+
+
+def _sentences(outcome: Any, detect: str) -> list[str]:
+    lines = [f"{node} is {100 * slower:.1f} % slower" for node, slower in outcome.slow.items()]
+    if outcome.undecided:
+        lines.append(f"not told apart after {plural(outcome.runs, 'runs')}: {', '.join(outcome.undecided)}")
+    if outcome.equal:
+        lines.append(f"no part of the nodes is slower than another by {detect}: none is slow, or each part has one")
+    elif not outcome.slow:
+        lines.append(f"no node is slower by {detect}")
+    healthy = "" if outcome.equal else f"; {plural(len(outcome.healthy), 'nodes')} not slower"
+    return [*lines, f"{plural(outcome.runs, 'runs')}{healthy}"]

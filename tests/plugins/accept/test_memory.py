@@ -1,0 +1,76 @@
+"""What earlier runs say of nodes: who is slow, who broke, and nobody in healthy nights."""
+
+from __future__ import annotations
+
+import random
+
+from llmbx_accept.memory.attendance import Attendance, NodeFailure
+from llmbx_accept.memory.speed import speeds
+from llmbx_accept.memory.standing import standings
+
+
+def night(
+    chance: random.Random, nodes: int, per_run: int, runs: int, slow: dict[int, float], spread: float = 0.0054
+) -> list[Attendance]:
+    """Runs of one work on random nodes n0, n1 …"""
+    witnesses = []
+    for run in range(runs):
+        hosts = chance.sample(range(nodes), per_run)
+        step_s = (1 + max(slow.get(host, 0.0) for host in hosts)) * chance.lognormvariate(0, spread)
+        witnesses.append(
+            Attendance(
+                run=f"{chance.random()}",
+                created=float(run),
+                work=f"w{per_run}",
+                hosts=tuple(f"n{host}" for host in hosts),
+                step_s=step_s,
+            )
+        )
+    return witnesses
+
+
+def suspects(witnesses: list[Attendance]) -> set[str]:
+    return {node.node for node in standings(witnesses) if node.suspect}
+
+
+def test_in_a_hundred_healthy_nights_at_most_one_node_is_suspected() -> None:
+    wrong = 0
+    for seed in range(20):
+        chance, witnesses = random.Random(seed), []
+        for _ in range(5):
+            witnesses += night(chance, 32, 4, 24, {})
+            wrong += len(suspects(witnesses))
+    assert wrong <= 1
+
+
+def test_slow_nodes_are_found_and_those_beside_them_are_not() -> None:
+    for seed in range(5):
+        witnesses = night(random.Random(seed), 32, 4, 96, {3: 0.05, 7: 0.03})
+        assert suspects(witnesses) == {"n3", "n7"}
+    slow = speeds(witnesses)["n3"]
+    assert slow.low < 0.05 < slow.high and slow.runs > 1
+
+
+def test_one_slow_run_suspects_nobody() -> None:
+    witnesses = night(random.Random(1), 16, 4, 24, {})
+    assert not suspects([*witnesses, witnesses[0].replace(run="again", step_s=2.0)])
+
+
+def test_nodes_that_always_ran_together_are_named_together() -> None:
+    witnesses = night(random.Random(2), 16, 4, 30, {})
+    pair = [witnesses[0].replace(run=f"pair{k}", hosts=("a1", "a2"), step_s=1.1 + k / 1000) for k in range(3)]
+    nodes = {node.node: node for node in standings([*witnesses, *pair]) if node.suspect}
+    assert set(nodes) == {"a1", "a2"} and "bisect" in (nodes["a1"].reason or "") and "a2" in (nodes["a1"].reason or "")
+
+
+def test_a_failure_of_the_hardware_is_a_reason_and_one_of_the_program_is_none() -> None:
+    broken = NodeFailure(host="n1", cause="NVRM: Xid 79: GPU has fallen off the bus", of_hardware=True)
+    program = NodeFailure(host="n2", cause="ValueError: no such file", of_hardware=False)
+    witnesses = [
+        Attendance(run=name, created=1.0, work="w", hosts=("n1", "n2"), failures=(failure,))
+        for name, failure in (("a", broken), ("b", program))
+    ]
+    nodes = {node.node: node for node in standings(witnesses)}
+    assert nodes["n1"].suspect and "fallen off the bus" in (nodes["n1"].reason or "")
+    assert not nodes["n2"].suspect and (nodes["n2"].failures, nodes["n2"].of_hardware) == (1, 0)
+    assert nodes["n1"].slower is None
