@@ -42,12 +42,12 @@ def env(sixteen: Any) -> dict[str, str]:
     return {"SLURM_CONF": str(sixteen.config), "LLMBX_PYTHON": sys.executable}
 
 
-def test_a_slow_node_of_sixteen_is_found_and_remembered(llmbx: Llmbx, env: dict[str, str]) -> None:
+def test_a_slow_node_of_sixteen_is_found(llmbx: Llmbx, env: dict[str, str]) -> None:
     done = llmbx("nodes", "bisect", *LINE, *SLOW, "--nodes", f"n[1-{NODES}]", "--format", "json", env=env)
     assert done.returncode == 3, done.stderr
     outcome = json.loads(done.stdout)
     assert outcome["slow"] == {"n6": pytest.approx(0.05, abs=0.02)} and not outcome["undecided"], done.stderr
     assert len(outcome["healthy"]) == NODES - 1
     nodes = json.loads(llmbx("nodes", "--format", "json", env=env).stdout)
-    assert len(nodes) == NODES and [node["node"] for node in nodes if node["suspect"]] == ["n6"]
-    assert llmbx("nodes", "--exclude-list", env=env).stdout == "n6\n"
+    assert len(nodes) == NODES
+    assert max(nodes, key=lambda node: node["slower"] or 0.0)["node"] == "n6"
