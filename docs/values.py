@@ -108,8 +108,8 @@ SECTIONS = (
         ("ExpectedConfiguration", "Permitted", "ConfigurationProgram"),
     ),
     ("The job", "model/job.py", ("Job", "JobStatus", "SinceBoot", "RunGroup")),
-    ("The profile that a launcher proposes", "model/site.py", ("Proposal",)),
-    ("What a run is expected to measure", "model/expected.py", ("Expected", "Bounds")),
+    ("The profile that a launcher proposes", "model/configuration.py", ("Proposal",)),
+    ("What a run is expected to measure", "model/result.py", ("Expected", "Bounds")),
     ("The log", "model/step.py", ("Step", "Event", "Prints")),
     ("The first failure", "model/failure.py", ("Failure", "Echo")),
     ("Measures, and other files of a run", "model/measure.py", ("Measure", "Source", "SourceRecord")),
@@ -151,7 +151,7 @@ def values() -> str:
         _kinds(),
         "## FLOPs and figures",
         records("model/flops.py", "Flops"),
-        records("model/figure.py", "Figure"),
+        records("model/profiler.py", "Figure"),
         records("model/result.py", "Stability"),
     ]
     parts += ["## Sections of a report", records("model/section.py", *REPORT), CATALOG]

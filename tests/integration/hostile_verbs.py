@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 LIMIT_S = 30
-DOOR = ("llmbx.run_files.door", "llmbx.run_files", "llmbx.run_files.search")
+DOOR = ("llmbx.run_files.door", "llmbx.run_files", "llmbx.run_files.door")
 
 around: list[str] = []
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..config.plugin_settings import settings_of as settings_of
     from ..errors import InfraError as InfraError
     from ..errors import LlmbxError as LlmbxError
+    from ..errors import Unreachable as Unreachable
     from ..errors import UsageError as UsageError
     from ..errors import did_you_mean as did_you_mean
     from ..files import disk_errors as disk_errors
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from ..files import write_atomic as write_atomic
     from ..hookspecs import VERSION as VERSION
     from ..launchers.base import Launcher as Launcher
-    from ..launchers.base import Unreachable as Unreachable
     from ..launchers.exits import Exit as Exit
     from ..launchers.payload import payload_files as payload_files
     from ..logs.line import Line as Line
@@ -171,7 +171,7 @@ PLACES = {
     "write_atomic": "files",
     "VERSION": "hookspecs",
     "Launcher": "launchers.base",
-    "Unreachable": "launchers.base",
+    "Unreachable": "errors",
     "Exit": "launchers.exits",
     "payload_files": "launchers.payload",
     "Line": "logs.line",

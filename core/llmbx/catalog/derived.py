@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ..model import Workload
-from .hardware import GpuType
 from .workloads import MINI, default_dtype, known_dtypes, known_gpu_types, known_scales
+
+if TYPE_CHECKING:
+    from .hardware import GpuType
 
 
 def row_type(

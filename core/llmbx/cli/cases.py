@@ -17,13 +17,12 @@ from ..model import Result, RunSpec, Value
 from ..model.section import is_number
 from ..plugins.calls import PLUGIN_EXCEPTIONS, failure
 from ..plugins.entry_points import entry_points, load
+from .output import CASE_FORMATS
 from .streams import visible
 
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins
     from .workspace import Workspace
-
-GROUP = "llmbx.formats"
 
 Outcome = Literal["passed", "failure", "error", "skipped"]
 
@@ -58,7 +57,7 @@ class Case(Value, frozen=True):
         `together` are the runs that are compared with the published figure together, by default
         `results`.
         """
-        from ..run.pipeline import exit_code
+        from ..model.result import exit_code
         from .published import against_published, decided
 
         for result in results:
@@ -84,17 +83,12 @@ class Case(Value, frozen=True):
         return "\n".join([*([self.text] if self.text else []), *known])
 
 
-def case_formats() -> tuple[str, ...]:
-    """The names of the formats of cases. Nothing of the plugins is imported."""
-    return tuple(dict.fromkeys(point.name for point in entry_points(GROUP)))
-
-
 def print_cases(format_: str, name: str, cases: Sequence[Case]) -> None:
     """Print the cases of the command `name` in a format of a plugin.
 
     Control characters are made visible.
     """
-    point = next(point for point in entry_points(GROUP) if point.name == format_)
+    point = next(point for point in entry_points(CASE_FORMATS) if point.name == format_)
     shown = [
         case.replace(name=visible(case.name), message=visible(case.message), text=visible(case.text)) for case in cases
     ]

@@ -13,12 +13,13 @@ import click
 from ..errors import InfraError, UsageError
 from ..model import Expected, Result, RunSpec
 from .output import print_json
-from .workspace import Workspace
 
 if TYPE_CHECKING:
-    from ..launchers.base import Launcher, Unreachable
+    from ..errors import Unreachable
+    from ..launchers.base import Launcher
     from ..record.folder import PairMark, Run
     from ..run.pipeline import Runner
+    from .workspace import Workspace
 
 
 ALLOWED = 0.05
@@ -91,7 +92,7 @@ def once(
     JSON as one array. `pair` is the position among alternating runs, `allowed` the tolerated slowdown against the
     published figure (a fraction). Raises `UsageError` for an invalid specification.
     """
-    from ..launchers.base import Unreachable
+    from ..errors import Unreachable
     from ..run.pipeline import Runner
     from .progress import Progress
 
@@ -241,6 +242,6 @@ def result_text(result: Result, run: Run, workspace: Workspace, spec: RunSpec, a
 
 def interrupted(outcome: Result | Started) -> bool:
     """Whether Ctrl-C, SIGTERM or SIGHUP ended the run."""
-    from ..run.pipeline import exit_code
+    from ..model.result import exit_code
 
     return isinstance(outcome, Result) and exit_code(outcome) == 130

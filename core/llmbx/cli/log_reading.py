@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import InfraError, LlmbxError
 from ..logs.origin import last_words
-from ..logs.parser import LogFormat
 from ..logs.plain import PlainParser
 from ..measure.figures import measure, on_machine
 from ..measure.interval import log_interval
@@ -17,7 +17,6 @@ from ..model.evidence import OWN_CHECK
 from ..model.failure import NOT_STARTED, Echo
 from ..model.result import CheckOutcome
 from ..plugins.log_parser import CheckedParser, as_checked
-from ..plugins.manager import Plugins
 from ..record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
 from ..run import remeasure
 from ..run.checks import run_checks
@@ -29,6 +28,10 @@ from ..run.infrastructure import LOST
 from ..run.refresh import current_status
 from ..run.verdict import reached_end
 from ..run_files import RunFile
+
+if TYPE_CHECKING:
+    from ..logs.parser import LogFormat
+    from ..plugins.manager import Plugins
 
 
 @dataclasses.dataclass(frozen=True)

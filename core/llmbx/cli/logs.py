@@ -94,8 +94,8 @@ def _print(log: Path | RunFile, last: int | None = None) -> None:
 
 def follow_run(run_name: str) -> int:
     """Show the progress of a run until it ends, then its result; return the exit code of `llmbx run`."""
-    from ..launchers.base import Unreachable
-    from ..run.pipeline import exit_code
+    from ..errors import Unreachable
+    from ..model.result import exit_code
     from .flow import ALLOWED, not_followed, result_text
     from .progress import Progress
 
@@ -137,7 +137,7 @@ def _to_the_end(run: Run, workspace: Workspace, progress: Progress) -> tuple[Run
 
 def _result(run: Run, workspace: Workspace) -> Result | None:
     """The result of an ended run; None if it continues or its scheduler does not answer: following survives that."""
-    from ..launchers.base import Unreachable
+    from ..errors import Unreachable
     from ..run.finalize import finalize
 
     try:

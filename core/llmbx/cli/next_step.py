@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Result
-from ..run.pipeline import exit_code
+from ..model.result import exit_code
 
 INFRASTRUCTURE = ("node_fail", "preempted", "lost")
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import UsageError
+from ..plugins.entry_points import entry_points
 from . import table
 from .streams import control as control
 from .streams import visible, visible_json
@@ -21,6 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 
 FORMATS = ("table", "json", "csv")
+CASE_FORMATS = "llmbx.formats"
+"""The entry points of formats of test cases (see `cases`)."""
 
 
 class OutputPath(click.Path):
@@ -41,11 +44,14 @@ def format_option(*more: str, cases: bool = False) -> Callable[[F], F]:
     With `cases` it also has the formats of plugins for test cases, which `print_cases` prints.
     """
     if cases:
-        from .cases import case_formats
-
         more = (*more, *case_formats())
     formats = click.Choice((*FORMATS, *more))
     return click.option("--format", "format_", type=formats, default="table", show_default=True, help="Output format.")
+
+
+def case_formats() -> tuple[str, ...]:
+    """The names of the formats of cases. Nothing of the plugins is imported."""
+    return tuple(dict.fromkeys(point.name for point in entry_points(CASE_FORMATS)))
 
 
 def print_rows(

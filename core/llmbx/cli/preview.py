@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..launchers.script import quoted
 from ..model import Expected, Finding, Image, Mount, Phase, RunSpec
 from ..record.folder import pretty
 from ..run.expectation import announced
-from ..run.launch import Rendered
 from ..runtimes.container_env import parse_mount
 from ..secrets import REDACTED, is_secret, scrub
 from .summary import time_limit
+
+if TYPE_CHECKING:
+    from ..run.launch import Rendered
 
 
 def preview(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ..config.install import Install
 from ..measure.judge import Judge, ReferenceVerdict
 from ..model import Result, RunSpec, Workload
+
+if TYPE_CHECKING:
+    from ..config.install import Install
 
 
 def decided(result: Result, spec: RunSpec, workload: Workload) -> bool:

@@ -16,13 +16,12 @@ import click
 from ..config.request import Request
 from ..errors import InfraError, UsageError
 from ..model import Result, RunSpec
-from .cases import case_formats
 from .completion import RUN
 from .explicit_options import explicit_options
 from .extensions import act
 from .flow import Started, interrupted, once, preview
 from .options import output_option, preview_options, run_options
-from .output import OutputPath, print_json
+from .output import OutputPath, case_formats, print_json
 from .plugin_options import RunCommand
 from .workspace import Workspace, load_workspace
 
@@ -148,8 +147,8 @@ class RunCall:
 
         `group` is the id of the command, `pair` the number of the pair (from 1) and the side among alternating runs.
         """
+        from ..model.result import exit_code
         from ..record.folder import PairMark
-        from ..run.pipeline import exit_code
 
         number, side = pair
 

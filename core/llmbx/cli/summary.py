@@ -5,14 +5,17 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..launchers.script import quoted, start_line
 from ..model import Finding, Image, Launch, Phase, RunSpec
 from ..phrases import plural
-from ..run.launch import Rendered
 from ..runtimes.container_env import parse_mount
 from ..secrets import REDACTED, is_secret, scrub
 from .terminal import WIDTH, entry, short_path
+
+if TYPE_CHECKING:
+    from ..run.launch import Rendered
 
 LINES = 40
 

@@ -7,9 +7,8 @@ import sys
 
 import click
 
-from ..errors import did_you_mean
+from ..errors import alike, did_you_mean, near, synonym
 from ..phrases import either
-from ..suggestions import alike, near, synonym
 from .options import sweep_instead
 from .plugin_options import RunCommand
 

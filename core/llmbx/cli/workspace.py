@@ -73,7 +73,7 @@ class Workspace:
 
         `allowed` is the tolerated slowdown (a fraction). The mean of an unstable window is never called too slow.
         """
-        from ..run.pipeline import exit_code
+        from ..model.result import exit_code
         from .published import against_published, decided
 
         codes = {exit_code(result) for result in results} or {0}

@@ -7,17 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import InfraError
 from ..model import Finding, Job, JobStatus, Launch, Phase, Proposal, RunSpec, Wrapping, run_folder
+from ..model.spec import absent
 from . import detached, exits, processes
 from . import script as scripts
-
-LOCAL = "local"
-"""The launcher that is part of core: its ranks run on this machine."""
-
-
-class Unreachable(InfraError):
-    """The scheduler does not answer: the job's status is unknown for now, and a later call may succeed."""
 
 
 class Launcher(ABC):
@@ -208,7 +201,7 @@ class Launcher(ABC):
     @staticmethod
     def find_script(run_dir: Path) -> str | None:
         """Return the job id of the script of a run folder, also if it has ended; None if it did not start here."""
-        return processes.search(run_dir, scripts.SCRIPT) or (processes.ENDED if exits.read_exit(run_dir) else None)
+        return processes.search(run_dir, run_folder.SCRIPT) or (processes.ENDED if exits.read_exit(run_dir) else None)
 
     @staticmethod
     def read_start(run_dir: Path, spec: RunSpec) -> exits.Start | None:
@@ -283,8 +276,3 @@ class Launcher(ABC):
     def script_phases(launch: Launch) -> str:
         """Return the phases in order, each with its checks; a phase starts when `run` of the previous one returned."""
         return scripts.phases(launch)
-
-
-def absent(reason: str | None) -> Finding | None:
-    """Return the finding of `check` for the answer of `available`."""
-    return None if reason is None else Finding(rule="available", problem=reason, fix="", warning=True)

@@ -12,10 +12,9 @@ import msgspec
 
 from ..codec import decode
 from ..model import JobStatus, RunSpec, SinceBoot
-from ..model.run_folder import batch_name
+from ..model.run_folder import EXIT, batch_name
 from ..run_files import RunFile, RunFolder
 from ..toml_file import NOT_JSON
-from .script import EXIT
 from .supervisor import ORPHANED
 
 _START = re.compile(rb"(\d{4}-\S{10,40}) llmbx: starts as (\S{1,200}) on (\S{0,255})")

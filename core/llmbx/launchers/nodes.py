@@ -20,9 +20,6 @@ FACTS = ("gpu", "driver", "gpu_power_limit_w", "gpu_clock_sm_max_mhz", "gpu_cloc
          "gpu_clock_application_mhz", "gpu_power_default_w", "gpu_clock_application_default_mhz")  # fmt: skip
 """Names of the same fields as facts of a host."""
 
-SCRIPT = "node.sh"
-"""The script in the run folder that writes a node's file."""
-
 PATTERN = "node-*.txt"
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
 _LARGEST = 1 << 20

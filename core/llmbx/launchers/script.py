@@ -12,24 +12,10 @@ from pathlib import Path, PurePosixPath
 
 from ..errors import UsageError
 from ..model import JOB_NAME, RANK_VARIABLES, Launch, Phase, RunSpec, Wrapping
-from ..model.run_folder import batch_name as batch_name  # for authors of launchers
-from ..model.run_folder import log_name as log_name
+from ..model.run_folder import NODE_SCRIPT, PLANNED, log_name
 from ..secrets import is_secret
 from . import nodes
 from .shim import render_shim, shim_name
-
-SCRIPT = "run.sh"
-"""The script itself, in the run folder."""
-
-EXIT = "exit.json"
-"""The file that the script writes when it ends (see `exits`)."""
-
-PLANNED = "_TIMESTAMP"
-"""End of the name of a run's folder in a script that is written in advance (`--emit-script`). Each start of such a
-script makes a folder of its own, with a timestamp instead."""
-
-GIVEN_UP = "given-up"
-"""A file in the run folder of an abandoned run; a script that finds it exits without starting anything."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -95,7 +81,7 @@ def head(title: str, run_dir: Path, spec: RunSpec, job_id: str, output: str = ""
 def files(launch: Launch) -> str:
     """Return the lines with which the script writes the launch's files and the rank shims."""
     shims = {shim_name(phase): render_shim(phase, launch).encode() for phase in launch.phases}
-    shims[nodes.SCRIPT] = shell(nodes.SCRIPT).replace("QUERY", ",".join(nodes.QUERY)).encode()
+    shims[NODE_SCRIPT] = shell(NODE_SCRIPT).replace("QUERY", ",".join(nodes.QUERY)).encode()
     return "\n".join(_file(name, content) for name, content in {**launch.files, **shims}.items())
 
 

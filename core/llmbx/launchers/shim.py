@@ -8,7 +8,7 @@ import shlex
 from ..errors import UsageError
 from ..model import Launch, Phase, Prefix
 from ..model.launch import RANK_SOURCES
-from .nodes import SCRIPT
+from ..model.run_folder import NODE_SCRIPT
 
 _TERM = re.compile(r"(?P<word>all|first|mid|last)|(?P<low>\d+)(-(?P<high>\d+))?")
 
@@ -29,7 +29,7 @@ export {" ".join(RANK_SOURCES)} LLMBX_MASTER_PORT
 """
 
 _NODE = f"""\
-[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./{SCRIPT} 2> /dev/null # describe this node
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./{NODE_SCRIPT} 2> /dev/null # describe this node
 """
 
 _NUMA = """\

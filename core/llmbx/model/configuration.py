@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from .base import Value
+from .base import Scalar, Value
 from .image import Environment
 
 FINAL = "configs/final.json"
@@ -138,3 +138,16 @@ class ConfigurationProgram(Value, frozen=True):
     """Content by path, relative to the folder."""
     env: dict[str, str] = {}
     """Environment variables, in addition to those of llmbx."""
+
+
+class Proposal(Value, frozen=True):
+    """A launcher's part of a cluster profile."""
+
+    gpu_name: str | None = None
+    """How the scheduler calls the nodes' GPUs: a product name, or a part of it such as h100."""
+    gpus_per_node: int | None = None
+    """Number of GPUs of a node."""
+    settings: dict[str, Scalar] = {}
+    """Settings of the launcher's plugin."""
+    comments: dict[str, str] = {}
+    """What is known about a setting, by its name; one that `settings` does not have is written as a comment."""

@@ -46,7 +46,7 @@ class Flops(Value, frozen=True):
     @staticmethod
     def layerwise(model: ModelShape) -> Flops:
         """FLOPs of one sample as the sum over the layers of the model (`ModelShape.layer_terms`)."""
-        from .layerwise import FORMULA
+        from .layers import FORMULA
 
         return Flops.total(model.layer_terms(model.sequence_length), FORMULA)
 

@@ -26,6 +26,9 @@ RANK_VARIABLES = (
 name.
 """
 
+LOCAL = "local"
+"""The launcher that is part of core: its ranks run on this machine."""
+
 PREFLIGHT = "preflight"
 """Role of the phase that checks the nodes before the framework starts; `exit.json` names it if a check fails."""
 

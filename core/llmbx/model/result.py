@@ -5,9 +5,40 @@ from __future__ import annotations
 from typing import Literal
 
 from .base import Value
-from .expected import Expected
 from .measure import Better, MeasureKind
 from .workload import Convention, Parallelism
+
+
+class Bounds(Value, frozen=True):
+    """A predicted value with its interval; all but the level are None if it is unknown."""
+
+    value: float | None = None
+    """The predicted value."""
+    low: float | None = None
+    """Lower end of the interval."""
+    high: float | None = None
+    """Upper end of the interval."""
+    level: float = 0.9
+    """Share of the cases in which the interval holds the measured value."""
+
+
+class Expected(Value, frozen=True):
+    """What a run is expected to measure."""
+
+    step_time_s: Bounds = Bounds()
+    """Step time in seconds."""
+    tokens_per_s_per_gpu: Bounds = Bounds()
+    """Tokens per second and GPU."""
+    memory_gb: Bounds = Bounds()
+    """Peak memory of a GPU in GB (10^9 bytes)."""
+    source: str | None = None
+    """What predicted it, and from what."""
+    unknown_because: str | None = None
+    """Why there is no step time."""
+
+
+INTERRUPTED = 130
+"""Exit code of an interrupted command: 128 plus the number of SIGINT, as shells have it."""
 
 Status = Literal["completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted", "lost"]
 
@@ -303,3 +334,13 @@ class Result(Value, frozen=True):
     """Warnings, one line each."""
     digest: str | None = None
     """In the file only: that of all other members, by which llmbx recognizes a result that it wrote."""
+
+
+def exit_code(result: Result) -> int:
+    """Return the documented exit code for a result: 0, 1, 4 or 130. The caller handles 3 (slower) and 5 (unstable)."""
+    codes = {"completed": 0, "node_fail": 4, "preempted": 4, "lost": 4}
+    if result.status == "cancelled" and result.exit_code == INTERRUPTED:
+        return INTERRUPTED
+    if result.status == "failed" and result.exit_code == 4:
+        return 4
+    return codes.get(result.status, 1)

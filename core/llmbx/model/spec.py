@@ -81,6 +81,11 @@ class Finding(Value, frozen=True):
     """Whether it is only reported and never stops a run."""
 
 
+def absent(reason: str | None) -> Finding | None:
+    """The finding of a tool that is not installed here for this reason; None if there is none."""
+    return None if reason is None else Finding(rule="available", problem=reason, fix="", warning=True)
+
+
 class RunSpec(Handling, frozen=True, kw_only=True):
     """One run, fully resolved: everything that a framework plugin needs to know."""
 

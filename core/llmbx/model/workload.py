@@ -94,7 +94,7 @@ class ModelShape(Value, frozen=True):
 
         A layer for multi-token prediction that is applied several times has its parameters once.
         """
-        from .layerwise import terms
+        from .layers import terms
 
         return terms(self, tokens)
 

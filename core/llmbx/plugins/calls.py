@@ -6,10 +6,14 @@ import os
 import sys
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from ..errors import LlmbxError, PluginError, one_line
 from . import stdout
 from .hangs import NEVER, VARIABLE, TookTooLong, alarm, notice_s
+
+if TYPE_CHECKING:
+    import pluggy
 
 PLUGIN_EXCEPTIONS = (Exception, SystemExit)
 """Exceptions of a plugin's code that must not end llmbx. KeyboardInterrupt comes from the user and is not caught."""
@@ -123,3 +127,8 @@ def failure(what: str, error: BaseException) -> PluginError:
     """Return the `PluginError` for `error`; `what` names the plugin and the call that failed."""
     hint = "" if debugging() else " (LLMBX_DEBUG=1 shows the traceback)"
     return PluginError(f"{what}: {describe_error(error)}{hint}")
+
+
+def is_wrapper(implementation: pluggy.HookImpl) -> bool:
+    """Whether it wraps the calls of other implementations, in pluggy's new or old style."""
+    return implementation.wrapper or implementation.hookwrapper

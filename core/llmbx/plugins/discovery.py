@@ -15,10 +15,9 @@ import pluggy
 from .. import hookspecs
 from ..errors import PluginError, did_you_mean
 from ..model import Value
-from .calls import PLUGIN_EXCEPTIONS, Call, describe_error
+from .calls import PLUGIN_EXCEPTIONS, Call, describe_error, is_wrapper
 from .entry_points import entry_points, load
 from .hangs import limit_s
-from .hooks import is_wrapper
 
 GROUP = "llmbx"
 OWN = "llmbx"

@@ -9,7 +9,7 @@ from typing import Any
 import pluggy
 
 from ..errors import LlmbxError, PluginError
-from .calls import PLUGIN_EXCEPTIONS, Call, blamed, origin
+from .calls import PLUGIN_EXCEPTIONS, Call, blamed, is_wrapper, origin
 from .hangs import NEVER, UNLIMITED, limit_s
 from .validation import validate, validate_wrapped
 
@@ -60,11 +60,6 @@ def implementers(manager: pluggy.PluginManager, hook: str, newest_first: bool = 
         order = [name for name, _ in manager.list_name_plugin()]
         implementations.sort(key=lambda each: (each.trylast - each.tryfirst, order.index(each.plugin_name)))
     return list(dict.fromkeys(each.plugin_name for each in implementations))
-
-
-def is_wrapper(implementation: pluggy.HookImpl) -> bool:
-    """Whether it wraps the calls of other implementations, in pluggy's new or old style."""
-    return implementation.wrapper or implementation.hookwrapper
 
 
 @functools.lru_cache(maxsize=1024)  # a search calls the same hook thousands of times

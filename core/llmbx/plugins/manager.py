@@ -17,7 +17,7 @@ import pluggy
 from .. import hookspecs
 from ..catalog.workloads import with_declared
 from ..config.install import Install
-from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
+from ..errors import LlmbxError, PluginError, UsageError, did_you_mean, near, synonym
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat
 from ..logs.source_reader import LINES, SourceReader
@@ -44,8 +44,8 @@ from ..model.settings import Settings
 from ..record.folder import Run, read_run
 from ..record.history import NO_HISTORY, History, Selection
 from ..runtimes.base import Runtime
-from ..suggestions import near, synonym
 from . import hooks, local_sources
+from .calls import is_wrapper
 from .descriptions import with_article
 from .discovery import GROUP, PluginInfo, discover
 from .guards import failed_check, guard_check, guard_format, guard_tool, make_parser
@@ -582,7 +582,7 @@ def trace(manager: pluggy.PluginManager, emit: Callable[[str], None]) -> None:
 
 
 def _named(implementation: pluggy.HookImpl) -> str:
-    return f"{implementation.plugin_name} (wrapper)" if hooks.is_wrapper(implementation) else implementation.plugin_name
+    return f"{implementation.plugin_name} (wrapper)" if is_wrapper(implementation) else implementation.plugin_name
 
 
 def _brief(answer: Any) -> str:

@@ -80,7 +80,7 @@ def validate_answer(what: str, returns: Returns | None, answer: Any) -> Any:
 @functools.cache
 def return_type(hook: str) -> Returns:
     """Return what a hook returns."""
-    returns = _returns(typing.get_type_hints(getattr(hookspecs, hook))["return"])
+    returns = method_returns(getattr(hookspecs, hook))
     assert returns is not None
     return returns
 
@@ -88,7 +88,8 @@ def return_type(hook: str) -> Returns:
 @functools.cache
 def method_returns(method: Callable[..., Any]) -> Returns | None:
     """Return what a method returns; None if it returns nothing."""
-    return _returns(typing.get_type_hints(method)["return"])
+    # The types of the arguments need not be there when the program runs.
+    return _returns(eval(method.__annotations__["return"], method.__globals__))
 
 
 def _returns(annotation: Any) -> Returns | None:
@@ -96,7 +97,7 @@ def _returns(annotation: Any) -> Returns | None:
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         (annotation,) = (part for part in typing.get_args(annotation) if part is not type(None))
         optional = True
-    if annotation is type(None):
+    if annotation is None:
         return None
     origin = typing.get_origin(annotation)
     if origin is Sequence:

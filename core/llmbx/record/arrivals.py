@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +17,9 @@ from ..errors import InfraError
 from ..model import Value
 from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
-from .folder import Run
+
+if TYPE_CHECKING:
+    from .folder import Run
 
 FILE = "arrivals.json"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,7 +13,9 @@ from ..errors import InfraError
 from ..model import JobStatus, Value
 from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
-from .folder import Run
+
+if TYPE_CHECKING:
+    from .folder import Run
 
 FILE = "first_step.json"
 

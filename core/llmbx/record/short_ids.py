@@ -11,8 +11,11 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..config.install import Install
+if TYPE_CHECKING:
+    from ..config.install import Install
+
 
 FOLDER = "ids"
 SHORTEST, LONGEST = 4, 8

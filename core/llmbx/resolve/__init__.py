@@ -6,7 +6,7 @@ Every value records its origin. The facts come from the modules below (catalog, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..catalog import hardware, workloads
 from ..config.profiles import Config, Profile, choose_profile
@@ -27,7 +27,6 @@ from ..model import (
     Workload,
 )
 from ..model.settings import fields, hints
-from ..plugins.manager import Plugins
 from ..secrets import refuse, secret_names
 from ..toml_file import convert
 from .layers import Layers, join_plugin_settings, take_framework_settings
@@ -37,6 +36,9 @@ from .place import place, require_tools
 from .shape import shape
 from .startable import check_settings_used, check_startable, with_launcher_settings
 from .target import target_of
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
 
 SCALED = "the nearest number of GPUs with a row; the batch of a data-parallel rank is kept"
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..catalog.workloads import dtype_name
 from ..config.plugin_settings import check_keys, join
-from ..config.profiles import Profile
 from ..config.request import Request
 from ..errors import UsageError, did_you_mean
 from ..model import Workload
-from ..plugins.manager import Plugins
+
+if TYPE_CHECKING:
+    from ..config.profiles import Profile
+    from ..plugins.manager import Plugins
 
 
 class Layers:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..measure import window
 from ..model import Profiler, ProfileSpec, Recipe, RunSpec, TraceSpec
-from ..plugins.manager import Plugins
-from .layers import Layers
 from .numbering import bounds, reaches
 from .profiled import profile as profile_of
 from .profiler_choice import effects
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
+    from .layers import Layers
 
 
 def length(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plugins) -> dict[str, Any]:

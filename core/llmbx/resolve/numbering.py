@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..model import RunSpec
-from ..plugins.manager import Plugins
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
 
 
 def first_number(spec: RunSpec, plugins: Plugins) -> int | None:

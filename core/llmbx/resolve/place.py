@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..catalog import hardware, workloads
 from ..errors import PluginError, UsageError
-from ..launchers.base import LOCAL
 from ..model import ImageSource, Recipe, Workload
-from ..plugins.manager import Plugins
+from ..model.launch import LOCAL
 from ..runtimes.select import AUTO
-from .layers import Layers
 from .length import profilers_of
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
+    from .layers import Layers
 
 
 def place(

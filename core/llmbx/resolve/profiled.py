@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..config.profiles import PROFILE_ORIGIN
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import ProfileSpec, Recipe, RunSpec
-from ..plugins.manager import Plugins
 from . import ranks
 from .layers import Layers, settings_of_plugin
 from .numbering import reaches
 from .profiler_choice import chosen_profiler, effects
 from .startable import check_settings_used, completed
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
 
 DEFAULT_RANKS = "seed"
 """The recipe's ranks (often all), so that a profile covers the same ranks as with the recipe's own launch script."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Finding, Obstacle, Profiler, RunSpec
-from ..plugins.manager import Plugins
-from .layers import Layers
 from .startable import check_settings_used
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
+    from .layers import Layers
 
 ORIGIN = "profile.tool"
 """Key of the profiler's origin."""

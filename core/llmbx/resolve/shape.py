@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..catalog.scales import evaluate
 from ..config.settings import BATCH, LETTERS, SHAPE, SWITCHES
 from ..errors import UsageError
 from ..model import ModelShape, Parallelism, Recipe, Row, Scalar, Size
-from .layers import Layers
+
+if TYPE_CHECKING:
+    from .layers import Layers
 
 
 def shape(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..config.plugin_settings import with_defaults
 from ..errors import UsageError
-from ..launchers.base import LOCAL
 from ..launchers.script import check_variable
 from ..model import Finding, Recipe, RunSpec
-from ..plugins.manager import Plugins
+from ..model.launch import LOCAL
 from ..runtimes.container_env import parse_mount
 from ..runtimes.select import AUTO
-from .layers import Layers
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
+    from .layers import Layers
 
 
 def with_launcher_settings(spec: RunSpec, layers: Layers, plugins: Plugins, recipe: Recipe) -> RunSpec:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..catalog import hardware, workloads
 from ..catalog.derived import row_type
 from ..catalog.scales import admits
 from ..errors import UsageError, did_you_mean
-from ..launchers.base import LOCAL
 from ..model import Workload
+from ..model.launch import LOCAL
 from ..phrases import either
 from .fitting import fits, smallest
-from .layers import Layers
+
+if TYPE_CHECKING:
+    from .layers import Layers
 
 MOST_GPUS = 1_000_000
 """The largest accepted number of GPUs; larger values are typing errors and would take long to process."""

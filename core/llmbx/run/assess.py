@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from typing import TYPE_CHECKING
 
 from ..clock import lasted_s, set_during
 from ..errors import PluginError
@@ -12,7 +13,6 @@ from ..logs.origin import last_words
 from ..measure.figures import measure
 from ..model import Evidence, Figures, JobStatus, Prints, Result, RunSpec, Value
 from ..model.flops import Flops
-from ..plugins.manager import Plugins
 from ..record.attempts import FOLDER, stored_attempts
 from ..record.folder import Record, Run
 from ..record.host import is_me
@@ -30,6 +30,9 @@ from .overhead import profiling_overhead
 from .own_result import left_result
 from .result import result_of
 from .verdict import Verdict, judge, with_end
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
 
 TAIL_BYTES = 1 << 16
 

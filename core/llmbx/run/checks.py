@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ..model import Answer, Check, Evidence, NotPossible
 from ..model.result import CheckOutcome
-from .verdict import Verdict
+
+if TYPE_CHECKING:
+    from .verdict import Verdict
 
 
 def run_checks(evidence: Evidence, checks: Sequence[Check]) -> tuple[CheckOutcome, ...]:

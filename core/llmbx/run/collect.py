@@ -7,19 +7,22 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..logs.line import Line
 from ..logs.lines import LineReader
-from ..logs.parser import LogParser
 from ..logs.skim import BLOCK, Skimmer
 from ..logs.source_files import Reads, SourceFile, SourceFiles, pieces
 from ..measure.interval import begun_after, with_covers
 from ..model import Damage
 from ..plugins.log_parser import CheckedParser, as_checked
 from ..record import arrivals
-from ..record.folder import Run
 from ..run_files import RunFile
 from .collector import Collector, Log
+
+if TYPE_CHECKING:
+    from ..logs.parser import LogParser
+    from ..record.folder import Run
 
 MISSING = (errno.ENOENT, errno.ENAMETOOLONG)
 """The errors of a file that does not exist, or whose name is too long to exist."""

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from ..logs.lines import line_number
 from ..logs.order import Attempt, Fall, Place, misplaced
-from ..logs.parser import Record
 from ..logs.restarts import FELL_TO, RESTARTED
 from ..logs.timeline import failure
 from ..model import Event, Step, Value
 from ..model.evidence import MEASURE, Conflict, Damage
 from ..model.failure import Failure
 from ..run_files import RunFile
+
+if TYPE_CHECKING:
+    from ..logs.parser import Record
 
 T = TypeVar("T")
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import LlmbxError
 from ..model import FINAL, ExpectedConfiguration, Value
 from ..phrases import listed
-from ..plugins.manager import Plugins
-from ..record.folder import Run
 from ..run_files import RunFolder
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
+    from ..record.folder import Run
 
 UNVERIFIED = "configuration not verified"
 """Begins the warning about a run whose final configuration is not known."""

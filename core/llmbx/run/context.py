@@ -5,20 +5,22 @@ from __future__ import annotations
 import dataclasses
 import os
 from contextlib import suppress
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..catalog.environments import unverified
-from ..config.install import Install
 from ..config.plugin_settings import current_settings
 from ..errors import LlmbxError, UsageError
-from ..launchers.base import Launcher
 from ..model import Finding, ImageRequest, RunSpec
 from ..phrases import plural
-from ..plugins.manager import Framework, Plugins
-from ..record.folder import Run
 from ..resolve.profiler_choice import replaced_profiler, usable_profiler
 from ..resolve.rules import common_findings
-from ..runtimes.base import Runtime
+
+if TYPE_CHECKING:
+    from ..config.install import Install
+    from ..launchers.base import Launcher
+    from ..plugins.manager import Framework, Plugins
+    from ..record.folder import Run
+    from ..runtimes.base import Runtime
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..entry.seen import FILE as SEEN
 from ..launchers.nodes import read_nodes
 from ..measure.interval import log_interval
 from ..model import Arrival, Evidence, Figures, Prints, Step
 from ..record import arrivals
-from ..record.folder import Run
-from .collector import Log
+
+if TYPE_CHECKING:
+    from ..record.folder import Run
+    from .collector import Log
 
 
 def gather(

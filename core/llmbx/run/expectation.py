@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from ..config.install import Install
+from typing import TYPE_CHECKING
+
 from ..errors import LlmbxError
 from ..model import Expected, Finding, Result, RunSpec
-from ..model.expected import Bounds
-from ..plugins.manager import Plugins
+from ..model.result import Bounds
+
+if TYPE_CHECKING:
+    from ..config.install import Install
+    from ..plugins.manager import Plugins
 
 CPU = "cpu"
 

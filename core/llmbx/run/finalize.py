@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from ..errors import PluginError
-from ..launchers.base import Launcher
 from ..model import JobStatus, Result
-from ..plugins.manager import Plugins
 from ..record.folder import RESULT, Run, read_result, read_run, sealed, write_steps
 from ..record.host import alive, is_me
 from .assess import Ended, assess, assess_without_log, owns, start_refusals
 from .collect import collect_run
-from .collector import Log
 from .infrastructure import infrastructure_cause
 from .own_result import own_result
 from .recovery import recover
+
+if TYPE_CHECKING:
+    from ..launchers.base import Launcher
+    from ..plugins.manager import Plugins
+    from .collector import Log
 
 OWNER_GRACE_S = 60.0
 """Seconds after a run's end in which its owner may still retry it, if that process is on another host."""

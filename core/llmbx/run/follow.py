@@ -7,25 +7,27 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..clock import SteadyClock
 from ..errors import InfraError
-from ..launchers.base import Launcher
 from ..logs.line import as_lines
 from ..logs.lines import LineReader
-from ..logs.parser import LogParser
 from ..logs.restarts import RESTARTED
 from ..logs.source_files import SourceFiles
 from ..model import Event, JobStatus, Step
 from ..plugins.log_parser import as_checked
 from ..record import arrivals, first_step
-from ..record.folder import Run
 from ..record.masking import Growing, Masker
 from ..run_files import RunFile, run_file
 from .assess import owns
 from .outage import Outage
 from .waiting import give_up
+
+if TYPE_CHECKING:
+    from ..launchers.base import Launcher
+    from ..logs.parser import LogParser
+    from ..record.folder import Run
 
 POLL_S = 0.2
 REMOTE_S = 2.0

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..logs.lines import last_lines, split_label
 from ..logs.timeline import refused_by_all
@@ -19,8 +20,10 @@ from ..model import JobStatus, Result
 from ..model.launch import PREFLIGHT
 from ..run_files import RunFolder
 from .cancellation import WHY as NEVER
-from .collector import Log
 from .verdict import with_end
+
+if TYPE_CHECKING:
+    from .collector import Log
 
 LOST = ("node_fail", "preempted")
 """Statuses with which the scheduler reports an infrastructure failure."""

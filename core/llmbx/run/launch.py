@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..launchers.script import SCRIPT
 from ..model import Image, Launch, RunSpec, Wrapping
-from ..plugins.manager import Plugins
+from ..model.run_folder import SCRIPT
 from ..run_files import RunFolder
-from .context import RunContext
 from .hub import cache_variables
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
+    from .context import RunContext
 
 
 @dataclasses.dataclass(frozen=True)

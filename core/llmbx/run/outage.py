@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import InfraError
-from ..launchers.base import Unreachable
+from ..errors import InfraError, Unreachable
 from ..model import JobStatus
 from ..phrases import duration
 

@@ -6,20 +6,17 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from ..config.install import Install
-from ..errors import InfraError, LlmbxError, PluginError, Terminated, UsageError, one_line
-from ..launchers.base import Unreachable
-from ..launchers.script import PLANNED, SCRIPT
+from ..errors import InfraError, LlmbxError, PluginError, Terminated, Unreachable, UsageError, one_line
 from ..logs.restarts import RESTARTED
 from ..model import Event, Finding, Image, ImageRequest, Job, JobStatus, Result, RunSpec
+from ..model.result import INTERRUPTED, exit_code
+from ..model.run_folder import PLANNED, SCRIPT
 from ..plugins.calls import PLUGIN_EXCEPTIONS
-from ..plugins.manager import Plugins
 from ..record.folder import Run, claim_folder, new_record, read_run, write_record
-from ..runtimes.base import Progress
 from ..secrets import forget
 from .assess import Ended, assess
 from .context import RunContext, admit, findings
@@ -33,8 +30,10 @@ from .recovery import recover
 from .retry import may_take_over, start_next_attempt, take_over
 from .waiting import give_up
 
-INTERRUPTED = 130
-"""Exit code of an interrupted command: 128 plus the number of SIGINT, as shells have it."""
+if TYPE_CHECKING:
+    from ..config.install import Install
+    from ..plugins.manager import Plugins
+    from ..runtimes.base import Progress
 
 
 class Runner(RunContext):
@@ -291,13 +290,3 @@ def cancelled(status: JobStatus, interruption: KeyboardInterrupt) -> JobStatus:
         return status
     reason = f"interrupted by {str(interruption) or 'Ctrl-C'}"
     return status.replace(state="ended", exit_code=INTERRUPTED, verdict="cancelled", reason=reason)
-
-
-def exit_code(result: Result) -> int:
-    """Return the documented exit code for a result: 0, 1, 4 or 130. The caller handles 3 (slower) and 5 (unstable)."""
-    codes: Mapping[str, int] = {"completed": 0, "node_fail": 4, "preempted": 4, "lost": 4}
-    if result.status == "cancelled" and result.exit_code == INTERRUPTED:
-        return INTERRUPTED
-    if result.status == "failed" and result.exit_code == 4:
-        return 4
-    return codes.get(result.status, 1)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..config.install import Install
 from ..files import free_bytes
 from ..model import Finding, RunSpec
+
+if TYPE_CHECKING:
+    from ..config.install import Install
 
 
 def site_findings(spec: RunSpec, install: Install) -> list[Finding]:

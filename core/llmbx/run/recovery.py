@@ -7,10 +7,13 @@ again by its folder, or abandoned such that no job of it can ever run: no job is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ..launchers.base import Launcher
-from ..launchers.script import GIVEN_UP
+from ..model.run_folder import GIVEN_UP
 from ..record.folder import Run, read_run, write_record
+
+if TYPE_CHECKING:
+    from ..launchers.base import Launcher
 
 
 def recover(runs: Sequence[Run], launcher: Launcher) -> list[Run]:

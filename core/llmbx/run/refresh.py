@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..model import Result
 from ..plugins.calls import describe_error
-from ..plugins.manager import Plugins
 from ..record.folder import Run, read_result, read_steps
 from .assess import owns
 from .finalize import finalize, job_status
 from .remeasure import rewindowed
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
 
 UNKNOWN = "unknown"
 """Status of a run without a result, whose state cannot be known here."""

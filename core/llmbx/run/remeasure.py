@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..measure.figures import measure
 from ..measure.measures import declared_in
 from ..model import Figures, Result, Step
-from ..plugins.manager import Plugins
 from ..record.folder import STEPS, Run, read_steps, write_result
 from ..resolve.numbering import first_number
 from .assess import formula, owns
+
+if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
 
 
 def figures(run: Run, result: Result | None, steps: Sequence[Step], plugins: Plugins, policy: str | None) -> Figures:

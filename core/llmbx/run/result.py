@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ..clock import elapsed, lasted_s
 from ..errors import LlmbxError
@@ -18,7 +19,9 @@ from .cancellation import WHY as NEVER
 from .checks import texts
 from .configuration import Doubts
 from .gpu_time import gpu_time
-from .verdict import Verdict
+
+if TYPE_CHECKING:
+    from .verdict import Verdict
 
 CAUSE = ("cause", "cause_rank", "cause_ranks", "cause_node", "doubt")
 """Members that say who failed first, and why."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
-from ..launchers.base import Launcher
 from ..launchers.nodes import read_nodes
-from ..launchers.script import SCRIPT
 from ..model import RunSpec
+from ..model.run_folder import SCRIPT
 from ..record.attempts import archive, next_folder
 from ..record.folder import RESULT, Attempt, Record, Run, pretty, read_run, write_record, write_steps
 from ..record.host import alive, is_me, myself
 from ..run_files import RunFolder
 from .assess import Ended, owns
-from .context import RunContext
 from .launch import render, write_files
+
+if TYPE_CHECKING:
+    from ..launchers.base import Launcher
+    from .context import RunContext
 
 
 def start_next_attempt(ended: Ended, context: RunContext, cause: str) -> Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..logs.origin import of_daemon
 from ..logs.timeline import FIRST, failure
@@ -12,7 +13,9 @@ from ..model import Event, JobStatus, RunSpec, Step, Value
 from ..model.failure import Failure
 from ..model.launch import PREFLIGHT
 from ..model.result import Status
-from .collector import Log
+
+if TYPE_CHECKING:
+    from .collector import Log
 
 STOPPED = ("cancelled", "timeout", "stalled", "not_started", "preempted", "node_fail", "broken_off")
 """Verdicts whose reason does not come from the log; what ranks print while they are being stopped is not the cause."""

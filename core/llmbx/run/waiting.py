@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ..clock import age_s
 from ..errors import InfraError
-from ..launchers.base import Launcher
 from ..model import Job, JobStatus
 from ..phrases import duration
-from ..record.folder import Run
 from .cancellation import note_not_started
+
+if TYPE_CHECKING:
+    from ..launchers.base import Launcher
+    from ..record.folder import Run
 
 NEVER = "not_started"
 """Verdict of a pending job that can never start, and of one that was given up."""

@@ -16,7 +16,7 @@ from typing import BinaryIO, Literal
 
 from ..files import disk_errors, user_name
 from ..model.base import Value
-from . import door, search
+from . import door
 from .door import FOLDER_MODE as FOLDER_MODE
 from .door import LARGEST_RECORD as LARGEST_RECORD
 
@@ -160,15 +160,15 @@ class RunFolder(Value, frozen=True):
 
         Nothing is found in a folder that cannot be read, nor beyond the limits of a search (`search`).
         """
-        return [self.file(name) for name in search.matching(self.path, pattern)]
+        return [self.file(name) for name in door.matching(self.path, pattern)]
 
     def all_files(self) -> Iterator[RunFile]:
         """Every file below the folder, without links; `RunFile.open` refuses a pipe."""
-        return (self.file(name) for name in search.below(self.path))
+        return (self.file(name) for name in door.below(self.path))
 
     def folders(self, name: str = "") -> list[str]:
         """The names of the folders in the folder `name`, sorted; empty if there is no such folder."""
-        return sorted(entry for entry, is_folder in search.entries(self.path, name) if is_folder)
+        return sorted(entry for entry, is_folder in door.entries(self.path, name) if is_folder)
 
     def last_written(self, pattern: str) -> float | None:
         """When the newest of the files that match was written (epoch seconds); None if there is none."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..launchers.base import Launcher, absent
 from ..model import Finding, Image, ImageRequest, Launch, Mount, Phase, RunSpec, Value, Wrapping
+from ..model.spec import absent
 from . import container_env
+
+if TYPE_CHECKING:
+    from ..launchers.base import Launcher
 
 Progress = Callable[[str], None]
 """Called with one line of progress at a time."""

@@ -15,10 +15,10 @@ import click
 import pytest
 
 from llmbx.cli import main
+from llmbx.errors import SYNONYMS, near
 from llmbx.model.job import JobState
 from llmbx.model.result import Status
 from llmbx.plugins.manager import load
-from llmbx.suggestions import SYNONYMS, near
 
 ON_H100 = "--size 8b --gpu-type h100"
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.launchers.nodes import QUERY, SCRIPT, node_named, node_of_rank, parse_gpu, parse_node, read_nodes
+from llmbx.launchers.nodes import QUERY, node_named, node_of_rank, parse_gpu, parse_node, read_nodes
 from llmbx.launchers.script import shell
 from llmbx.launchers.shim import render_shim
 from llmbx.model import Launch, Node, Phase
+from llmbx.model.run_folder import NODE_SCRIPT as SCRIPT
 
 STAND_IN = """#!/bin/sh
 # A stand-in for nvidia-smi, whose real answer needs a GPU: two GPUs, the second with what it does not tell.

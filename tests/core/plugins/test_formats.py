@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.cli.cases import Case, case_formats, print_cases
+from llmbx.cli.cases import Case, print_cases
+from llmbx.cli.output import case_formats
 from llmbx.errors import PluginError
 
 from .conftest import Llmbx, Package

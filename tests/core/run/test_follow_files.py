@@ -13,10 +13,10 @@ from tensorboard.compat.proto.event_pb2 import Event as TensorBoardEvent
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from llmbx.launchers.base import LOCAL
 from llmbx.logs.line import Line
 from llmbx.logs.parser import LogParser, Record
 from llmbx.model import Event, Job, JobStatus, RunSpec, Source, SourceRecord, Step
+from llmbx.model.launch import LOCAL
 from llmbx.plugins.log_parser import CheckedParser
 from llmbx.plugins.manager import load
 from llmbx.record import arrivals

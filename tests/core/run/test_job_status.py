@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from llmbx.errors import Unreachable
 from llmbx.files import user_name
-from llmbx.launchers.base import Unreachable
-from llmbx.launchers.script import GIVEN_UP
 from llmbx.model import JobStatus, Owner
+from llmbx.model.run_folder import GIVEN_UP
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import read_result, read_run
 from llmbx.record.host import myself

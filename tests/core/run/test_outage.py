@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmbx.errors import InfraError
-from llmbx.launchers.base import Unreachable
+from llmbx.errors import InfraError, Unreachable
 from llmbx.model import Job, JobStatus, RunSpec
 from llmbx.record.folder import Run, read_result
 from llmbx.run import follow

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.launchers.base import Unreachable
-from llmbx.launchers.script import GIVEN_UP
+from llmbx.errors import Unreachable
 from llmbx.model import Job, RunSpec
+from llmbx.model.run_folder import GIVEN_UP
 from llmbx.record.folder import Attempt, read_run
 from llmbx.run.recovery import recover
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.config.install import Install
-from llmbx.errors import InfraError, PluginError, Terminated, UsageError
-from llmbx.launchers.base import Unreachable
+from llmbx.errors import InfraError, PluginError, Terminated, Unreachable, UsageError
 from llmbx.model import ProfileSpec, Result, RunSpec
 from llmbx.record.folder import Record, Run, read_result, read_run, write_record
 from llmbx.record.host import myself

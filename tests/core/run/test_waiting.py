@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.launchers.base import Unreachable
+from llmbx.errors import Unreachable
 from llmbx.logs.parser import LogParser
 from llmbx.model import Event, Job, JobStatus, RunSpec, Step
 from llmbx.record.folder import Record, Run

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.errors import InfraError
-from llmbx.launchers.base import Unreachable
+from llmbx.errors import InfraError, Unreachable
 from llmbx.launchers.nodes import read_nodes
 from llmbx.model import Phase, Wrapping
 from llmbx_slurm.launcher import SlurmLauncher

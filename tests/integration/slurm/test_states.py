@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.errors import UsageError
-from llmbx.launchers.base import Unreachable
+from llmbx.errors import Unreachable, UsageError
 from llmbx.model import JobStatus
 from llmbx_slurm.launcher import SlurmLauncher
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.errors import InfraError
+from llmbx.errors import InfraError, Unreachable
 from llmbx.launchers import processes
-from llmbx.launchers.base import Unreachable
 from llmbx_slurm import find
 
 from ...core.launchers.conftest import make_spec

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.errors import InfraError
-from llmbx.launchers.base import Unreachable
+from llmbx.errors import InfraError, Unreachable
 from llmbx.model import Job
 from llmbx_slurm.commands import environment, hint_for, message
 from llmbx_slurm.evidence import find_evidence

@@ -11,8 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from llmbx.errors import InfraError
-from llmbx.launchers.base import Unreachable
+from llmbx.errors import InfraError, Unreachable
 from llmbx.model import Job, JobStatus, Result, RunSpec
 from llmbx.record.folder import Record, Run, write_record
 from llmbx.run.pipeline import Runner

@@ -11,8 +11,8 @@ import pytest
 
 from llmbx.config.install import Install
 from llmbx.errors import InfraError, UsageError
-from llmbx.launchers.script import GIVEN_UP
 from llmbx.model import Job, Result, RunSpec
+from llmbx.model.run_folder import GIVEN_UP
 from llmbx.record.folder import Attempt, Run, SweepMark, claim_folder, new_record, read_run, write_record, write_result
 from llmbx.run.pipeline import Runner
 from llmbx.run_files import RunFolder

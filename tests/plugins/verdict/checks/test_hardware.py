@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.launchers.nodes import QUERY, SCRIPT, Node, parse_gpu, read_nodes
+from llmbx.launchers.nodes import QUERY, Node, parse_gpu, read_nodes
 from llmbx.launchers.script import shell
 from llmbx.launchers.shim import render_shim
 from llmbx.model import Launch, Phase, RunSpec, Step
 from llmbx.model.evidence import Evidence
 from llmbx.model.result import CheckOutcome
+from llmbx.model.run_folder import NODE_SCRIPT as SCRIPT
 from llmbx.record.folder import read_result
 from llmbx.run.checks import decide, run_checks, texts
 from llmbx.run.collector import Log
