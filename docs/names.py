@@ -91,9 +91,9 @@ def _listed(file: Path) -> Iterator[str]:
 def imported(file: Path) -> Iterator[tuple[str, tuple[Path, str]]]:
     """Yield the public names that a package imports from other modules of llmbx: name -> (file, name there)."""
     for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module != "lazy":
+        if isinstance(node, ast.ImportFrom) and node.module not in ("lazy", "typing", "__future__"):
             for alias in node.names:
-                if alias.asname is not None and not alias.name.startswith("__"):
+                if not alias.name.startswith("__"):
                     yield alias.asname or alias.name, (_source(file, node, alias.name), alias.name)
 
 

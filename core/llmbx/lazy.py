@@ -12,15 +12,15 @@ def lazy(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the `__getattr__` and the `__dir__` of a module with the names of `places`.
 
-    A place is a module of `package` ("model"), with the name there if that is another ("logs.parser:Record").
+    These are words by their module of `package`: a name, or `name:name_there` if the names differ.
     """
+    modules = {word.partition(":")[0]: (place, word) for place, words in places.items() for word in words.split()}
 
     def getattr_(name: str) -> Any:
-        place = places.get(name)
-        if place is None:
+        if name not in modules:
             raise AttributeError(f"{module} has no name {name!r}")
-        source, _, original = place.partition(":")
-        defining = importlib.import_module(f"{package}{source}".rstrip("."))
-        return getattr(defining, original or name)
+        place, word = modules[name]
+        defining = importlib.import_module(f"{package}{place}".rstrip("."))
+        return getattr(defining, word.rpartition(":")[2])
 
-    return getattr_, lambda: sorted(places)
+    return getattr_, lambda: sorted(modules)
