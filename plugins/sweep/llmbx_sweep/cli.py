@@ -230,8 +230,8 @@ def _cost(cell: Cell, workspace: Workspace) -> Cost:
     from .cost import cost
 
     def published(spec: RunSpec) -> float | None:
-        found = spec.exact_row(workspace.plugins.workload(spec.workload, spec.plugin))
-        return found.step_time_s if found else None
+        row = spec.exact_row(workspace.plugins.workload(spec.workload, spec.plugin))
+        return row.step_time_s if row else None
 
     return cost(cell, published)
 
@@ -342,19 +342,19 @@ def _print_results(
 
     from .summary import summarize
 
-    found = summarize(sweep.cells, results)
+    summaries = summarize(sweep.cells, results)
     if format_ not in FORMATS:
         from .cases import print_cells
 
-        print_cells(format_, sweep.cells, results, found, workspace, allowed)
+        print_cells(format_, sweep.cells, results, summaries, workspace, allowed)
         return
     if format_ == "table":
-        print_rows([_result_row(row) for row in found], RESULTS, format_)
-        for row in found:
+        print_rows([_result_row(row) for row in summaries], RESULTS, format_)
+        for row in summaries:
             if row.status not in ("completed", "missing"):
                 click.echo(f"{row.cell}: {row.status}: {row.cause}", err=True)
     else:
-        rows = [{**msgspec.to_builtins(row)} for row in found]
+        rows = [{**msgspec.to_builtins(row)} for row in summaries]
         print_rows(rows, RESULTS_CSV, format_)
 
 
@@ -373,5 +373,5 @@ def _exit_code(sweep: Sweep, results: dict[Slot, Result], workspace: Workspace, 
     cells: dict[str, list[Result]] = {}
     for (key, _), result in results.items():
         cells.setdefault(key, []).append(result)
-    codes = {workspace.exit_code(found, specs[key], allowed) for key, found in cells.items()}
+    codes = {workspace.exit_code(results_of_cell, specs[key], allowed) for key, results_of_cell in cells.items()}
     return next((code for code in (130, 4, 1, 5, 3) if code in codes), 0)

@@ -49,7 +49,7 @@ def command(
     allowed = parse_fraction(tolerance, "--tolerance")
     plugins, (config, _) = load(), load_config()
     if file is not None:
-        found = audit_file(
+        outcomes = audit_file(
             file, plugins, config, workload, allowed, lambda line: click.echo(f"llmbx: {line}", err=True)
         )
     else:
@@ -57,8 +57,8 @@ def command(
         if plugin:
             plugins.framework(plugin)
             chosen = [w for w in chosen if w.plugin == plugin]
-        found = audit_workloads(chosen, plugins, config, allowed)
-    _print(found, format_)
+        outcomes = audit_workloads(chosen, plugins, config, allowed)
+    _print(outcomes, format_)
 
 
 def _print(found: Audit, format_: str) -> None:

@@ -112,17 +112,17 @@ def command(
     allowed, to_detect, policy = _limits(tolerance, detect, window)
     _check_usage(runs, baseline, reference, gate, measure)
     workspace = load_workspace()
-    given = {key: value.lower() if isinstance(value, str) else value for key, value in stated.items() if value}
-    measured = _measured(runs or ("last",), workspace, policy, single, given)
+    of_logs = {key: value.lower() if isinstance(value, str) else value for key, value in stated.items() if value}
+    measured = _measured(runs or ("last",), workspace, policy, single, of_logs)
     chosen = _sides(measured, workspace, baseline, policy, reference)
     if reference:
-        found = _compare_with_published(chosen[-1], workspace, allowed, force, to_detect)
+        comparison = _compare_with_published(chosen[-1], workspace, allowed, force, to_detect)
     else:
-        found = _compare(chosen, workspace, baseline, allowed, force, gate, measure, to_detect)
-    _print(found, format_)
+        comparison = _compare(chosen, workspace, baseline, allowed, force, gate, measure, to_detect)
+    _print(comparison, format_)
     if page is not None:
-        _write_page(page, found, chosen)
-    click.get_current_context().exit(found.exit_code)
+        _write_page(page, comparison, chosen)
+    click.get_current_context().exit(comparison.exit_code)
 
 
 def _limits(tolerance: str, detect: str | None, window: str | None) -> tuple[float, float | None, str | None]:

@@ -72,9 +72,9 @@ def command(
         tolerance=parse_fraction(tolerance, "--tolerance"),
     )
     workspace = load_workspace()
-    found = select_runs(workspace.install, runs or ("last",), single, workspace.plugins)
-    cells, notes = gather(found.runs, workspace.install, workspace.plugins, workspace.config, options)
-    report = build(cells, title, (*found.notes, *notes))
+    selected = select_runs(workspace.install, runs or ("last",), single, workspace.plugins)
+    cells, notes = gather(selected.runs, workspace.install, workspace.plugins, workspace.config, options)
+    report = build(cells, title, (*selected.notes, *notes))
     drawings_by_chart = _draw(report, drawings) if drawings is not None else {}
     _print(report, cells, format_, drawings_by_chart)
     if page is not None or format_ == "table":
@@ -91,8 +91,8 @@ def _print(report: Report, cells: list[Cell], format_: str, drawings: dict[tuple
     elif format_ == "csv":
         from ..report.rows import columns, rows
 
-        found = rows(cells)
-        print_rows(found, columns(found), format_)
+        table = rows(cells)
+        print_rows(table, columns(table), format_)
     else:
         _summary(report, cells)
 
@@ -115,8 +115,8 @@ def _summary(report: Report, cells: list[Cell]) -> None:
 def _row(report: Report, cell: Cell, index: int) -> dict[str, object]:
     from ..report.figures import by_name
 
-    known = by_name(cell)
-    time, mfu = known["step time"], known["MFU"]
+    figures = by_name(cell)
+    time, mfu = figures["step time"], figures["MFU"]
     values = (cell.name, report.verdicts[index].word, len(cell.runs), time.value, time.low, time.high, mfu.value)
     return dict(zip(SUMMARY, values, strict=True))
 
@@ -147,13 +147,13 @@ def _draw(report: Report, folder: Path) -> dict[tuple[str, str], str]:
 
     from ..report.draw import standalone
 
-    found = {}
+    paths = {}
     for section in report.sections:
         for chart in section.charts:
             path = folder / f"{section.name}-{chart.name}.svg"
             write_atomic(path, standalone(chart))
-            found[section.name, chart.name] = str(path)
-    if not found:
+            paths[section.name, chart.name] = str(path)
+    if not paths:
         raise UsageError("--svg: the report has no charts, because the log has no steps")
-    click.echo(f"{len(found)} charts in {folder}", err=True)
-    return found
+    click.echo(f"{len(paths)} charts in {folder}", err=True)
+    return paths

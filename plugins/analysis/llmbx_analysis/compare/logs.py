@@ -30,8 +30,8 @@ class MeasuredLog(Measured):
     @property
     def unknown(self) -> tuple[str, ...]:
         """The keys that neither the user nor the log states."""
-        known = self.work
-        return tuple(key for key in DECISIVE if known.get(key) is None)
+        work = self.work
+        return tuple(key for key in DECISIVE if work.get(key) is None)
 
 
 def find_side(install: Install, text: str, plugins: Plugins) -> Run | list[TrainingLog]:
@@ -84,7 +84,7 @@ def log_differences(a: Measured, b: Measured) -> tuple[Difference, ...]:
     """The differences that two logs state; nothing is known if one side is a run."""
     if not isinstance(a, MeasuredLog) or not isinstance(b, MeasuredLog):
         return ()
-    found = (
+    settings = (
         Difference(weight=60, what="log format", a=a.format, b=b.format),
         Difference(weight=45, what="steps", a=a.total, b=b.total),
     )
@@ -93,7 +93,7 @@ def log_differences(a: Measured, b: Measured) -> tuple[Difference, ...]:
         for key, value in a.work.items()
         if key in WORK and value is not None and b.work.get(key) is not None
     ]
-    return tuple(difference for difference in (*found, *stated) if difference.a != difference.b)
+    return tuple(difference for difference in (*settings, *stated) if difference.a != difference.b)
 
 
 def _common(steps: Sequence[Step]) -> dict[str, Scalar]:

@@ -55,14 +55,14 @@ def baseline(
         reasons = f"({'; '.join(_work_differences(tagged[0].record.spec, newest))})"
         where = f"none of its {len(tagged)} runs is comparable with {newest.name}"
         raise NotComparable(f"--baseline {tag}: {where} {reasons}")
-    found = _valid(comparable, plugins, policy)
-    if not found:
+    valid = _valid(comparable, plugins, policy)
+    if not valid:
         raise NotComparable(f"--baseline {tag}: none of its {len(comparable)} runs has valid data")
     return _oldest_first(
         [
             run
-            for run in found
-            if same_setup(found[0].record, run.record) and run.run.files.owner_id == found[0].run.files.owner_id
+            for run in valid
+            if same_setup(valid[0].record, run.record) and run.run.files.owner_id == valid[0].run.files.owner_id
         ]
     )
 
@@ -78,13 +78,13 @@ def published(spec: RunSpec, workload: Workload) -> Reference:
 
     Raises `UsageError` with the available rows if there is none.
     """
-    found = spec.nearest_row(workload)
-    if found is None or found.step_time_s is None:
+    row = spec.nearest_row(workload)
+    if row is None or row.step_time_s is None:
         rows = [r for r in workload.references if r.step_time_s is not None]
         what = f"{spec.workload} {spec.size} {spec.dtype} on {spec.gpus} x {spec.gpu_type}"
         available = _available_rows(spec, rows)
         raise UsageError(f"--reference: no published figures for {what}{available}: use --baseline TAG instead")
-    return found
+    return row
 
 
 def _available_rows(spec: RunSpec, rows: Sequence[Reference]) -> str:
@@ -98,13 +98,13 @@ def _available_rows(spec: RunSpec, rows: Sequence[Reference]) -> str:
 
 def _valid(candidates: Sequence[Run], plugins: Plugins, policy: str | None) -> list[MeasuredRun]:
     """The runs that have ended with valid data and measured steps."""
-    found = []
+    runs = []
     for run in candidates:
         try:
-            found.append(measured(run, plugins, policy))
+            runs.append(measured(run, plugins, policy))
         except UsageError:
             continue
-    return [run for run in found if run.result.data_valid and run.is_measured]
+    return [run for run in runs if run.result.data_valid and run.is_measured]
 
 
 def _oldest_first(found: Sequence[MeasuredRun]) -> list[MeasuredRun]:

@@ -64,24 +64,26 @@ def with_comparisons(
 ) -> Cell:  # fmt: skip
     """The cell with its comparisons. If one is not possible, the reason is stored in `not_compared`."""
     measured = [run.measured for run in cell.valid_runs]
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     not_compared: list[str] = []
     if measured and options.baseline is not None:
         try:
             base = baseline(install, options.baseline, measured, plugins, options.window)
             spread = spread_of(install, [*base, *measured], plugins)
-            found.append(compare_runs(base, measured, options.tolerance, baseline=options.baseline, spread=spread))
+            comparisons.append(
+                compare_runs(base, measured, options.tolerance, baseline=options.baseline, spread=spread)
+            )
         except UsageError as error:
             not_compared.append(str(error))
     if measured and _is_published(cell.spec, plugins):
         try:
             spread = spread_of(install, measured, plugins)
-            found.append(compare_with_published(measured, plugins, config, options.tolerance, spread=spread))
+            comparisons.append(compare_with_published(measured, plugins, config, options.tolerance, spread=spread))
         except UsageError as error:
             not_compared.append(str(error))
-    not_compared += [_why_not(one) for one in found if one.verdict == "not comparable"]
+    not_compared += [_why_not(comparison) for comparison in comparisons if comparison.verdict == "not comparable"]
     return cell.replace(
-        comparisons=tuple(one for one in found if one.verdict != "not comparable"),
+        comparisons=tuple(comparison for comparison in comparisons if comparison.verdict != "not comparable"),
         not_compared=tuple(not_compared),
         published=references(cell.spec, plugins),
     )

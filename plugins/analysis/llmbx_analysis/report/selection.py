@@ -24,13 +24,13 @@ def select_runs(install: Install, texts: Sequence[str], single: bool, plugins: P
     Raises `UsageError` if a text names no run, or a folder or sweep without runs.
     """
     parts = [_find(install, text, plugins) for text in texts]
-    found = {run.record.run_id: run for part in parts for run in part.runs}
-    not_in_sweep = [run for run in found.values() if run.record.sweep is None]
+    by_id = {run.record.run_id: run for part in parts for run in part.runs}
+    not_in_sweep = [run for run in by_id.values() if run.record.sweep is None]
     groups = set() if single else {run.record.group for run in not_in_sweep if run.record.group is not None}
     repeats = Selection(equal={"group": tuple(groups)})
     for run in plugins.history.select(install, repeats) if groups else ():
-        found.setdefault(run.record.run_id, run)
-    return Selected(runs=tuple(found.values()), notes=tuple(note for part in parts for note in part.notes))
+        by_id.setdefault(run.record.run_id, run)
+    return Selected(runs=tuple(by_id.values()), notes=tuple(note for part in parts for note in part.notes))
 
 
 def _find(install: Install, text: str, plugins: Plugins) -> Selected:
@@ -43,28 +43,28 @@ def _find(install: Install, text: str, plugins: Plugins) -> Selected:
         group = plugins.find_runs(install, text)
         if group is None:
             raise
-        return Selected(runs=tuple(Run.read(Path(one)) for one in group.folders), notes=group.notes)
+        return Selected(runs=tuple(Run.read(Path(path)) for path in group.folders), notes=group.notes)
 
 
 def _of_folder(install: Install, text: str, plugins: Plugins) -> Selected:
     """The runs of a folder: those that a plugin finds for it (a sweep), else all runs below it."""
     if group := plugins.find_runs(install, text):
-        return Selected(runs=tuple(Run.read(Path(one)) for one in group.folders), notes=group.notes)
-    found = _below(Path(text))
-    if not found:
+        return Selected(runs=tuple(Run.read(Path(path)) for path in group.folders), notes=group.notes)
+    runs = _below(Path(text))
+    if not runs:
         raise UsageError(f"{text}: no runs in this folder")
-    return Selected(runs=tuple(found))
+    return Selected(runs=tuple(runs))
 
 
 def _below(folder: Path) -> list[Run]:
     """Every readable run below a folder, oldest first."""
-    found = []
+    runs = []
     for place in _run_folders(folder):
         try:
-            found.append(Run.read(place))
+            runs.append(Run.read(place))
         except LlmbxError:
             continue
-    return sorted(found, key=lambda run: (run.record.created, run.record.run_id))
+    return sorted(runs, key=lambda run: (run.record.created, run.record.run_id))
 
 
 def _run_folders(folder: Path) -> Iterator[Path]:
