@@ -95,8 +95,9 @@ SECTIONS = (
     (
         "The run",
         "model/spec.py",
-        ("RunSpec", "ProfileSpec", "TraceSpec", "CheckpointSpec", "Peak", "Finding"),
+        ("RunSpec", "ProfileSpec", "TraceSpec", "CheckpointSpec", "Peak"),
     ),
+    ("A broken rule", "model/finding.py", ("Finding",)),
     ("How a run is handled", "model/handling.py", ("Handling", "HandlingRequest")),
     ("The image", "model/image.py", ("ImageRequest", "Environment", "Image")),
     ("The launch", "model/launch.py", ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping")),

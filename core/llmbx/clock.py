@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .model import JobStatus
+if TYPE_CHECKING:
+    from .model import JobStatus
 
 TOLERANCE_S = 2.0
 """Tolerance for the order of two times in seconds: schedulers report whole seconds, and clocks of machines differ by

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pluggy
 
-from .config.install import Install
 from .launchers.base import Launcher
 from .logs.parser import LogFormat
 from .logs.source_reader import SourceReader
@@ -51,6 +51,9 @@ from .model.flops import Flops
 from .model.settings import Settings
 from .record.history import History
 from .runtimes.base import Runtime
+
+if TYPE_CHECKING:
+    from .config.install import Install
 
 VERSION = (2, 0)
 """The version of the hooks and of `llmbx.api`, (major, minor); see `llmbx.api`."""

@@ -1,9 +1,13 @@
-"""Phrases of messages: counts, numbers, sizes and lists."""
+"""Phrases of messages: counts, numbers, sizes and lists, and what an unknown word was meant to be.
+
+Words are compared with those of other tools first, then by their spelling.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 
 def plural(number: int | None, things: str, thing: str = "") -> str:
@@ -55,3 +59,152 @@ def either(options: Iterable[object], prefix: str = "") -> str:
     if len(texts) < 2:
         return texts[0] if texts else "nothing"
     return f"{', '.join(texts[:-1])} or {texts[-1]}"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The suffix `: use X` or ` (did you mean 'X'?)` (see `near`), else ` (known: …)`."""
+
+    names = sorted(set(known))
+    return near(word, names) or (f" (known: {', '.join(names)})" if names else "")
+
+
+MOST = 3
+"""The most names that are suggested at once."""
+LONG = 4
+"""The most digits of a number in a name; ids and times have more."""
+CLOSE = 0.75
+CLOSE_WITH_DIGITS = 0.8
+CLOSE_SHORT = 0.65
+"""The smallest similarity of a typing error, as difflib measures it: of A100 and H100 it is 0.75, of words of three
+letters that differ in one 0.67.
+"""
+
+SYNONYMS: dict[str, str] = {
+    "--dry-run": "--dryrun -d",
+    "--dtype": "--precision --compute-dtype --data-type",
+    "--dtype bf16": "--bf16",
+    "--dtype fp32": "--fp32",
+    "--dtype fp8": "--fp8",
+    "--env": "--container-env --env-vars --export -e",
+    "--format csv": "--csv",
+    "--format json": "--json",
+    "--from": "--rerun --resume",
+    "--follow": "-F --watch",
+    "--gpu-type": "--gpu-name --accelerator --device",
+    "--gpu-type NAME, or --gpus N for a number": "--gpu",
+    "--gpus": "--num-gpus --ngpus --nproc --ntasks --world-size -g",
+    "--gpus N, the number of GPUs of all nodes": "--nodes --nnodes --num-nodes --devices -N",
+    "--gpus-per-node": "--nproc-per-node --ntasks-per-node --tasks-per-node --devices-per-node",
+    "--image": "--container --container-image -i",
+    "--limit": "--last --head --top",
+    "--max-steps": "--train-iters --max-iters --num-steps --iterations --iters",
+    "--mount": "--container-mounts --custom-mounts --volume --bind",
+    "--output": "--output-dir --out --log-dir --logdir --base-output-directory -o",
+    "--plugin": "--framework --backend",
+    "--profile": "--enable-profile --profiling",
+    "--repeat": "--runs --repeats",
+    "--repeats": "--runs --repeat",
+    "--set gbs=N (global) or --set mbs=N (micro)": "--batch-size --bs -b",
+    "--size": "--model-size --params",
+    "--steps A-B of llmbx profile": "--start --stop --profile-start --profile-stop --profile-step-start",
+    "--tag": "--name --run-name --job-name --experiment-name",
+    "--tail": "--lines --last",
+    "--tool": "--profiler",
+    "--user all": "--all --all-users",
+    "--verbose": "-v --debug",
+    "--version": "-V version",
+    "--walltime": "--time --time-limit --timeout --max-time -t",
+    "--watch": "--follow -f",
+    "--with": "--profiler",
+    "--workload": "--model --model-name --model-recipe-name --model-family-name -m",
+    "ENABLE_CHECKPOINT=1 llmbx run": "--checkpoint --save-checkpoint --save --ckpt --enable-checkpoint",
+    "LLMBX_CONFIG=FILE llmbx run": "--config --config-file --config-path",
+    "LOAD_CHECKPOINT_PATH=FOLDER llmbx run": "--load --load-checkpoint --load-checkpoint-path",
+    "WORKLOAD without an option": "--workload --model --model-name --models -m -w",
+    "cancel": "stop kill abort",
+    "cancelled": "canceled killed",
+    "check": "validate test",
+    "compare": "diff",
+    "completed": "done success succeeded finished ok",
+    "disable": "uninstall remove rm",
+    "doctor": "check test validate env-check",
+    "enable": "install add",
+    "explain": "why diagnose",
+    "fp8": "float8 fp8_cs fp8-cs",
+    "gbs": "batch_size train_batch_size",
+    "image build": "build",
+    "image prepare": "download pull",
+    "init": "setup config configure install",
+    "jobs": "ps queue history runs top",
+    "jobs --columns id,folder, and delete the folder of a run": "rm remove delete",
+    "list": "ls models workloads",
+    "logs": "log",
+    "logs --follow": "watch monitor",
+    "logs --tail 20": "tail",
+    "mbs": "per_device_batch_size",
+    "out_of_memory": "oom",
+    "predict": "estimate simulate",
+    "prepare": "pull download",
+    "profile": "trace",
+    "prune": "rm remove delete clean",
+    "report": "result results plot summary",
+    "run": "train pretrain start launch submit exec single bench benchmark",
+    "running": "active started",
+    "show": "info describe config",
+    "sweep": "bulk grid search",
+}
+"""The words of other tools for what llmbx has. The key is suggested where its first word is a name."""
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """What `word` was meant to be: `: use X`, ` (did you mean 'X'?)`, or empty."""
+    names = sorted(set(known))
+    if phrase := synonym(word, names):
+        return f": use {phrase}"
+    meant = alike(word, names)
+    return f" (did you mean {either(map(repr, meant))}?)" if meant else ""
+
+
+def synonym(word: str, known: Iterable[str], synonyms: Mapping[str, str] = SYNONYMS) -> str | None:
+    """The phrase for a word of another tool that begins with a known name; None if there is none."""
+    names = set(known)
+    phrases = (phrase for phrase, words in synonyms.items() if word in words.split())
+    return next((phrase for phrase in phrases if re.split("[ =]", phrase)[0] in names), None)
+
+
+def alike(word: str, known: Iterable[str]) -> list[str]:
+    """The names that the word may be a typing error of, nearest first.
+
+    Those that differ in digits are others: an A100 is no misspelled H100.
+    """
+    from difflib import get_close_matches
+
+    typed = word.lower().lstrip("-")
+    names = {name.lower().lstrip("-"): name for name in known}
+    begun = [name for name in names if _begins(name, typed)]
+    if 0 < len(begun) <= MOST:
+        return [names[name] for name in sorted(begun)]
+    same = [name for name in names if not _digits(typed) or _digits(name) == _digits(typed)]
+    cutoff = CLOSE_WITH_DIGITS if _digits(typed) else CLOSE_SHORT if len(typed) <= 3 else CLOSE
+    close = get_close_matches(typed, same, n=1, cutoff=cutoff)
+    swapped = [name for name in same if sorted(name) == sorted(typed)]
+    parts = [name for name in names if _has(typed, name)]
+    return [names[name] for name in close or swapped or parts[:MOST]]
+
+
+def _begins(text: str, start: str) -> bool:
+    """Whether a text begins with another one, which does not end within a number."""
+    return bool(start) and text.startswith(start) and not (start[-1].isdigit() and text[len(start) :][:1].isdigit())
+
+
+def _has(text: str, name: str) -> bool:
+    """Whether a text has a name that is not a part of a longer word."""
+    place = text.find(name)
+    around = text[:place][-1:] + text[place:][len(name) : len(name) + 1]
+    return place >= 0 and not any(letter.isalnum() or letter == "." for letter in around)
+
+
+def _digits(text: str) -> list[str]:
+    """The digits of a name in any order, without its version (`torch==2.1`); none of an id with a long number."""
+    numbers = re.findall(r"\d+", text.partition("==")[0])
+    return [] if any(len(number) > LONG for number in numbers) else sorted("".join(numbers))

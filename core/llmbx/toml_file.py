@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from . import codec
-from .errors import UsageError, did_you_mean
+from .errors import UsageError
+from .phrases import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import jsonschema
 import pytest
 
 from llmbx.model import Image, ImageRequest
-from llmbx.record.schema import shipped
 from llmbx_environments.venv.runtime import VenvRuntime
+
+SCHEMA = resources.files("llmbx") / "data/result.schema.json"
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("llmbx")
@@ -163,7 +165,7 @@ def read_result() -> Callable[[Path], dict[str, Any]]:
 
     def read(folder: Path) -> dict[str, Any]:
         result: dict[str, Any] = json.loads((folder / "result.json").read_text())
-        jsonschema.validate(result, shipped())
+        jsonschema.validate(result, json.loads(SCHEMA.read_bytes()))
         return result
 
     return read

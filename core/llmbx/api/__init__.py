@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..catalog.workloads import dtype_name, load_workload, load_workloads
     from ..codec import convert, decode
     from ..config.plugin_settings import Layer, settings_of
-    from ..errors import InfraError, LlmbxError, Unreachable, UsageError, did_you_mean
+    from ..errors import InfraError, LlmbxError, Unreachable, UsageError
     from ..files import disk_errors, free_bytes, write_atomic
     from ..hookspecs import VERSION
     from ..launchers.base import Launcher
@@ -116,7 +116,7 @@ if TYPE_CHECKING:
     from ..model.layers import Term
     from ..model.packages import Pin
     from ..model.section import is_number
-    from ..phrases import format_bytes, listed, plural
+    from ..phrases import did_you_mean, format_bytes, listed, plural
     from ..plugins.lazy_hooks import lazy_hooks
     from ..resolve.ranks import numbers as rank_numbers
     from ..resolve.ranks import spell as spell_ranks
@@ -137,7 +137,7 @@ PLACES = {
     "catalog.workloads": "dtype_name load_workload load_workloads",
     "codec": "convert decode",
     "config.plugin_settings": "Layer settings_of",
-    "errors": "InfraError LlmbxError Unreachable UsageError did_you_mean",
+    "errors": "InfraError LlmbxError Unreachable UsageError",
     "files": "disk_errors free_bytes write_atomic",
     "hookspecs": "VERSION",
     "launchers.base": "Launcher",
@@ -167,7 +167,7 @@ PLACES = {
     "model.layers": "Term",
     "model.packages": "Pin",
     "model.section": "is_number",
-    "phrases": "format_bytes listed plural",
+    "phrases": "did_you_mean format_bytes listed plural",
     "plugins.lazy_hooks": "lazy_hooks",
     "resolve.ranks": "rank_numbers:numbers spell_ranks:spell",
     "resolve.rules": "emulated_bf16",

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ..model.settings import fields as setting_fields
     from ..plugins.discovery import HOOKS, PluginInfo
     from ..plugins.entry_points import entry_points
+    from ..plugins.framework import Framework
     from ..plugins.guards import make_parser
     from ..plugins.local_sources import find as find_entry_points
-    from ..plugins.manager import Framework
     from ..run.collect import collect as collect_log
     from ..run.launch import Rendered as RenderedRun
 
@@ -37,7 +37,7 @@ PLACES = {
     "plugins.entry_points": "entry_points",
     "plugins.guards": "make_parser",
     "plugins.local_sources": "find_entry_points:find",
-    "plugins.manager": "Framework",
+    "plugins.framework": "Framework",
     "run.collect": "collect_log:collect",
     "run.launch": "RenderedRun:Rendered",
 }

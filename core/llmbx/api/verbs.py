@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from ..cli.log_reading import LogReading
     from ..cli.numbers import Above as NumberAbove
     from ..cli.numbers import fraction as parse_fraction
-    from ..cli.options import RUN_OPTIONS, output_option, run_options, which_workload
+    from ..cli.options import RUN_OPTIONS, RunCommand, output_option, pop_settings, run_options, which_workload
     from ..cli.output import OutputPath, format_option, print_json, print_rows, to_csv
     from ..cli.output import heading as print_heading
-    from ..cli.plugin_options import RunCommand, pop_settings
     from ..cli.progress import Progress as RunProgress
     from ..cli.run import RunCall
     from ..cli.streams import control as control_code
@@ -59,9 +58,8 @@ PLACES = {
     "cli.extensions": "Extension",
     "cli.log_reading": "LogReading",
     "cli.numbers": "NumberAbove:Above parse_fraction:fraction",
-    "cli.options": "RUN_OPTIONS output_option run_options which_workload",
+    "cli.options": "RUN_OPTIONS RunCommand output_option pop_settings run_options which_workload",
     "cli.output": "OutputPath format_option print_heading:heading print_json print_rows to_csv",
-    "cli.plugin_options": "RunCommand pop_settings",
     "cli.progress": "RunProgress:Progress",
     "cli.run": "RunCall",
     "cli.streams": "control_code:control visible_json",

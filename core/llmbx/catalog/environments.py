@@ -50,9 +50,10 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import Environment, ImageRequest, RunSpec
 from ..model.packages import SUFFIX, Pin
+from ..phrases import did_you_mean
 from ..toml_file import read_toml
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import Peak, Value
+from ..phrases import did_you_mean
 from .seen import Seen
 from .seen import driver_problem as driver_problem
 from .seen import seen as seen
@@ -77,6 +78,11 @@ class GpuType(Value, frozen=True):
     def seen() -> tuple[Seen, ...]:
         """Return all GPUs of this machine, as its driver's tool prints them."""
         return seen()
+
+    @staticmethod
+    def driver_problem() -> str | None:
+        """Return why the driver's tool of this machine fails; None if it works or there is none."""
+        return driver_problem()
 
     @staticmethod
     def why_cpu() -> str | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import Convention, Example, Reference, Value
 from ..model.workload import Kind
+from ..phrases import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable
 
 from ..config.settings import ALIASES, BATCH, LETTERS, SHAPE, SWITCHES
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..measure.window import check
 from ..model import ModelShape, Recipe, Row, Workload
+from ..phrases import did_you_mean
 from .scales import ANY, evaluate, scales
 
 CORE = {*LETTERS, *BATCH, *SWITCHES, *SHAPE}

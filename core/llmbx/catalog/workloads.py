@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import Finding, Recipe, Row, Setting, Value, Workload
 from ..model.settings import Settings, fields
 from ..model.workload import ScalarType
-from ..phrases import either
+from ..phrases import did_you_mean, either
 from .scaled import scaled
 from .scales import ANY, admits, evaluate, scales
 

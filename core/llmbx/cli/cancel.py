@@ -21,7 +21,7 @@ def command(run_name: str) -> None:
     RUN is a short id or a run id, a unique prefix of one, a folder, a job id, or "last". The ranks are stopped,
     the steps logged so far are kept, and the result has the status cancelled. Only the owner of a run can cancel it.
     """
-    from ..run.assess import owns
+    from ..record.folder import owns
     from ..run.cancellation import noted
     from ..run.finalize import finalize, launcher_of
 
@@ -29,9 +29,9 @@ def command(run_name: str) -> None:
     run = workspace.find_run(run_name)
     if not owns(run):  # what its record names, a process of this user for example, is not its word to have stopped
         raise InfraError(f"{run.record.id} belongs to {run.files.owner}, who alone can cancel it with llmbx")
-    known = finalize(run, workspace.plugins)
-    if known is not None:
-        raise UsageError(f"{run.record.id} has already ended ({known.status})")
+    ended = finalize(run, workspace.plugins)
+    if ended is not None:
+        raise UsageError(f"{run.record.id} has already ended ({ended.status})")
     if run.record.job is None:
         raise UsageError(f"{run.record.run_id} is still being prepared: press Ctrl-C where it was started")
     with noted(run.files):

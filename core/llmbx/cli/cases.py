@@ -70,17 +70,17 @@ class Case(Value, frozen=True):
                 why = result.stability.warning or "no verdict"
                 return self.replace(outcome="error", type="unstable", message=why)
         plugins, install = workspace.plugins, workspace.install
-        found = against_published(together or results, spec, workload, install, plugins.judge, allowed)
-        if found is not None and found.verdict == "slower":
-            return self.replace(outcome="failure", type="slower", message=found.sentence)
+        verdict = against_published(together or results, spec, workload, install, plugins.judge, allowed)
+        if verdict is not None and verdict.verdict == "slower":
+            return self.replace(outcome="failure", type="slower", message=verdict.sentence)
         return self
 
     @property
     def output(self) -> str:
         """The text and the known figures, one a line: `name: value unit`."""
         figures = self.figures.items()
-        known = [f"{name}: {value:.6g} {unit}".rstrip() for name, (value, unit) in figures if is_number(value)]
-        return "\n".join([*([self.text] if self.text else []), *known])
+        lines = [f"{name}: {value:.6g} {unit}".rstrip() for name, (value, unit) in figures if is_number(value)]
+        return "\n".join([*([self.text] if self.text else []), *lines])
 
 
 def print_cases(format_: str, name: str, cases: Sequence[Case]) -> None:

@@ -24,11 +24,12 @@ class RunName(click.types.StringParamType):
         from click.shell_completion import CompletionItem
 
         with contextlib.suppress(Exception):  # a shell that waits for words must not get a message
-            from .workspace import install_and_plugins
+            from ..config.install import Install
+            from ..plugins.manager import load
 
-            install, plugins = install_and_plugins()
+            install = Install.find()
             if incomplete.startswith("@"):
-                tags = sorted(f"@{tag}" for tag in plugins().history.all_tags(install))
+                tags = sorted(f"@{tag}" for tag in load().history.all_tags(install))
                 return [CompletionItem(tag) for tag in tags if tag.startswith(incomplete)]
             from ..record.names import complete
 

@@ -1,7 +1,9 @@
-"""Options set explicitly on the command line."""
+"""The command line as it was typed: options set explicitly, and the same for a sweep."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Collection, Iterable
 
 import click
@@ -17,11 +19,11 @@ def explicit_options(
 
     The options of `except_plugins` are left out.
     """
-    wanted = None if names is None else set(names)
+    parameters = None if names is None else set(names)
     return [
         _spelling(parameter)
         for parameter in context.command.get_params(context)
-        if (wanted is None or _belongs(parameter.name or "", wanted))
+        if (parameters is None or _belongs(parameter.name or "", parameters))
         and (parameter.name or "").partition(SEPARATOR)[0] not in except_plugins
         and context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
     ]
@@ -34,3 +36,8 @@ def _belongs(name: str, wanted: set[str]) -> bool:
 
 def _spelling(parameter: click.Parameter) -> str:
     return next((option for option in parameter.opts if option.startswith("--")), parameter.opts[0])
+
+
+def sweep_instead() -> str:
+    """The command line as one of `llmbx sweep`, whose options take lists."""
+    return shlex.join(["llmbx", "sweep", *sys.argv[2:]])

@@ -44,6 +44,9 @@ class Extension:
 class Extensible(click.Command):
     """A verb that plugins can add options to. Its function calls `act` with what it was asked for."""
 
+    is_run = False
+    """Whether it has the options of the settings of plugins."""
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The verb's own parameters, then those of plugins; `--help` is the last."""
         *own, last = super().get_params(ctx)
@@ -121,9 +124,9 @@ def extensions(verb: str) -> tuple[tuple[EntryPoint, Extension], ...]:
 
 def _help(own: str, paragraphs: Iterable[str], examples: Iterable[str]) -> str:
     """The help of a verb, whose examples are its last part."""
-    text, mark, known = own.partition(EXAMPLES)
+    text, mark, own_examples = own.partition(EXAMPLES)
     text = "".join(f"{part}\n\n" for part in (text.rstrip(), *paragraphs) if part)
-    return f"{text}{mark}{known.rstrip()}" + "".join(f"\n  {example}" for example in examples if example)
+    return f"{text}{mark}{own_examples.rstrip()}" + "".join(f"\n  {example}" for example in examples if example)
 
 
 def _given(context: click.Context, name: str) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +21,12 @@ if TYPE_CHECKING:
     from ..launchers.base import Launcher
     from ..record.folder import PairMark, Run
     from ..run.pipeline import Runner
+    from .progress import Progress
     from .workspace import Workspace
 
+
+POLL_S = 0.5
+"""Seconds between two looks at a run that another process prepares or is about to retry."""
 
 ALLOWED = 0.05
 """Default of the tolerated slowdown against a published figure."""
@@ -133,12 +139,12 @@ def _admitted(
     spec: RunSpec, workspace: Workspace, runner: Runner, force: bool
 ) -> tuple[RunSpec, Expected, list[str]]:  # fmt: skip
     """The specification if its findings allow it to run, its prediction, and the lines to print before the start."""
-    found = runner.findings(spec, here=True)
-    prediction, too_much = workspace.expected(spec, found)
-    found += too_much
-    spec = runner.admit(spec, found, force)
+    findings = runner.findings(spec, here=True)
+    prediction, too_much = workspace.expected(spec, findings)
+    findings += too_much
+    spec = runner.admit(spec, findings, force)
     lines = _opening(spec, workspace, runner.launcher.summary, prediction)
-    return spec, prediction, [*lines, *(f"note: {finding.problem}; {finding.fix}" for finding in found)]
+    return spec, prediction, [*lines, *(f"note: {finding.problem}; {finding.fix}" for finding in findings)]
 
 
 def _left(run: Run, attended: bool, name: str) -> str:
@@ -245,3 +251,57 @@ def interrupted(outcome: Result | Started) -> bool:
     from ..model.result import exit_code
 
     return isinstance(outcome, Result) and exit_code(outcome) == 130
+
+
+def follow_run(run_name: str, workspace: Workspace) -> int:
+    """Show the progress of a run until it ends, then its result; return the exit code of `llmbx run`."""
+    from ..errors import Unreachable
+    from ..model.result import exit_code
+    from .progress import Progress
+
+    run = workspace.find_run(run_name)
+    progress = Progress(run.record.spec)
+    try:
+        run, result = _to_the_end(run, workspace, progress)
+    except Unreachable as error:
+        progress.close()
+        raise not_followed(run, run_name if os.sep in run_name else run.record.id, error) from error
+    progress.close()
+    click.echo(result_text(result, run, workspace, run.record.spec, ALLOWED), nl=False)
+    return exit_code(result)
+
+
+def _to_the_end(run: Run, workspace: Workspace, progress: Progress) -> tuple[Run, Result]:
+    """Follow the run and its later attempts; return it as it is at the end, with its result."""
+    from ..record.folder import read_run
+    from ..run.finalize import launcher_of
+    from ..run.follow import follow
+    from ..run.pipeline import Runner
+    from ..run.retry import may_take_over, take_over
+
+    while (result := _result(run, workspace)) is None:
+        if run.record.job is not None and may_take_over(run, launcher_of(run, workspace.plugins)):
+            runner = Runner.of(run, workspace.plugins, workspace.install)
+            return run, runner.attend(take_over(run), progress)
+        if run.record.job is not None:
+            parser = functools.partial(workspace.plugins.framework(run.record.spec.plugin).parse_log, run.record.spec)
+            follow(run, launcher_of(run, workspace.plugins), parser, progress)
+            result = _result(run, workspace)
+        if result is not None:
+            break
+        time.sleep(POLL_S)  # It is being prepared, or the process that started it is about to retry it.
+        run = read_run(run.path)
+    return run, result
+
+
+def _result(run: Run, workspace: Workspace) -> Result | None:
+    """The result of an ended run; None if it continues or its scheduler does not answer: following survives that."""
+    from ..errors import Unreachable
+    from ..run.finalize import finalize
+
+    try:
+        return finalize(run, workspace.plugins)
+    except Unreachable:
+        if run.record.job is None:
+            raise
+        return None

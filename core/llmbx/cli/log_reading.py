@@ -11,7 +11,7 @@ from ..errors import InfraError, LlmbxError
 from ..logs.origin import last_words
 from ..logs.plain import PlainParser
 from ..measure.figures import measure, on_machine
-from ..measure.interval import log_interval
+from ..measure.window import log_interval
 from ..model import Failure, Figures, Peak, Result, Step
 from ..model.evidence import OWN_CHECK
 from ..model.failure import NOT_STARTED, Echo

@@ -6,7 +6,6 @@ import codecs
 import functools
 import os
 import sys
-import time
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -19,13 +18,8 @@ from .workspace import load_workspace
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..model import Result
-    from ..record.folder import Run
     from ..run_files import RunFile
-    from .progress import Progress
-    from .workspace import Workspace
 
-POLL_S = 0.5
 PIECE = 1 << 20
 
 
@@ -63,7 +57,9 @@ def command(run_name: str, following: bool, rank: int | None, last: int | None) 
     workspace = load_workspace()
     run = workspace.find_run(run_name)
     if following:
-        sys.exit(follow_run(run_name))
+        from .flow import follow_run
+
+        sys.exit(follow_run(run_name, workspace))
     file = run.log_file if rank is None else run.files.file(f"rank-{rank}.log")
     if not file.exists():
         ended = run.files.file(RESULT).exists()
@@ -90,59 +86,3 @@ def _print(log: Path | RunFile, last: int | None = None) -> None:
             if not stdout_works():
                 return
             sys.stdout.buffer.write(piece)
-
-
-def follow_run(run_name: str) -> int:
-    """Show the progress of a run until it ends, then its result; return the exit code of `llmbx run`."""
-    from ..errors import Unreachable
-    from ..model.result import exit_code
-    from .flow import ALLOWED, not_followed, result_text
-    from .progress import Progress
-
-    workspace = load_workspace()
-    run = workspace.find_run(run_name)
-    progress = Progress(run.record.spec)
-    try:
-        run, result = _to_the_end(run, workspace, progress)
-    except Unreachable as error:
-        progress.close()
-        raise not_followed(run, run_name if os.sep in run_name else run.record.id, error) from error
-    progress.close()
-    click.echo(result_text(result, run, workspace, run.record.spec, ALLOWED), nl=False)
-    return exit_code(result)
-
-
-def _to_the_end(run: Run, workspace: Workspace, progress: Progress) -> tuple[Run, Result]:
-    """Follow the run and its later attempts; return it as it is at the end, with its result."""
-    from ..record.folder import read_run
-    from ..run.finalize import launcher_of
-    from ..run.follow import follow
-    from ..run.pipeline import Runner
-    from ..run.retry import may_take_over, take_over
-
-    while (result := _result(run, workspace)) is None:
-        if run.record.job is not None and may_take_over(run, launcher_of(run, workspace.plugins)):
-            runner = Runner.of(run, workspace.plugins, workspace.install)
-            return run, runner.attend(take_over(run), progress)
-        if run.record.job is not None:
-            parser = functools.partial(workspace.plugins.framework(run.record.spec.plugin).parse_log, run.record.spec)
-            follow(run, launcher_of(run, workspace.plugins), parser, progress)
-            result = _result(run, workspace)
-        if result is not None:
-            break
-        time.sleep(POLL_S)  # It is being prepared, or the process that started it is about to retry it.
-        run = read_run(run.path)
-    return run, result
-
-
-def _result(run: Run, workspace: Workspace) -> Result | None:
-    """The result of an ended run; None if it continues or its scheduler does not answer: following survives that."""
-    from ..errors import Unreachable
-    from ..run.finalize import finalize
-
-    try:
-        return finalize(run, workspace.plugins)
-    except Unreachable:
-        if run.record.job is None:
-            raise
-        return None

@@ -186,10 +186,10 @@ def summary(point: EntryPoint) -> str:
     try:
         package, *rest = point.module.split(".")
         # Look up the top package only: finding a module inside a package would import the package.
-        found = importlib.util.find_spec(package)
-        if found is None:
+        module = importlib.util.find_spec(package)
+        if module is None:
             return MISSING
-        source = _source(found, rest).read_text(encoding="utf-8")
+        source = _source(module, rest).read_text(encoding="utf-8")
         text = _docstring(source)
     except (ImportError, OSError, SyntaxError, ValueError, IndexError, AttributeError):
         return MISSING
@@ -245,8 +245,8 @@ def main() -> NoReturn:
 def _run() -> int:
     """Run the verb and return its exit code."""
     code: Any = 0
-    if found := local_sources.from_arguments(sys.argv[1:], os.environ):
-        os.environ[local_sources.VARIABLE] = found
+    if sources := local_sources.from_arguments(sys.argv[1:], os.environ):
+        os.environ[local_sources.VARIABLE] = sources
     try:
         code = cli.main(prog_name="llmbx", standalone_mode=False)
     except SystemExit as stop:

@@ -26,8 +26,8 @@ def _of_failure(result: Result, name: str, slower: bool) -> str | None:
         return f"llmbx run --from {name}  (start it again)"
     if result.status in INFRASTRUCTURE or exit_code(result) == 4:
         return f"llmbx run --from {name}  (the infrastructure failed, not the training)"
-    found = next((check.check for check in result.checks if check.outcome in ("invalid", "failed")), None)
-    where = f"check {found} is explained in docs/checks.md" if found else "read the end of the log"
+    failed_check = next((check.check for check in result.checks if check.outcome in ("invalid", "failed")), None)
+    where = f"check {failed_check} is explained in docs/checks.md" if failed_check else "read the end of the log"
     return f"llmbx logs {name}  ({where})"
 
 

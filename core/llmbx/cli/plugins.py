@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
+from ..phrases import did_you_mean
 from .main import Verbs
 from .output import Row, format_option, print_rows
 

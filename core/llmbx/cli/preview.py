@@ -32,15 +32,15 @@ def preview(
         f"launcher  {spec.launcher} ({spec.origins.get('launcher', '')})",
         f"walltime  {time_limit(spec)}",
     ]
-    if expected is not None and (said := announced(expected, spec)) is not None:
-        lines.append(said.replace(": ", "  ", 1))
+    if expected is not None and (prediction := announced(expected, spec)) is not None:
+        lines.append(prediction.replace(": ", "  ", 1))
     for phase, wrapping in zip(launch.phases, rendered.wrappings, strict=True):
         lines += ["", f"phase {phase.role} ({'every rank' if phase.ranks == 'all' else 'first rank only'})"]
         lines += [f"  argv      {_command((*wrapping.argv, *phase.argv))}"]
         lines += [f"  flags     {_command(wrapping.launcher_flags)}"] if wrapping.launcher_flags else []
         lines += [f"  env       {name}={_one_line(text)}" for name, text in _environment(phase)]
     lines += ["", *_mounts((*launch.mounts, *map(parse_mount, spec.mounts))), *_origins(spec)]
-    lines += [f"{'note' if one.warning else 'problem'}: {one.problem}; {one.fix}" for one in found]
+    lines += [f"{'note' if finding.warning else 'problem'}: {finding.problem}; {finding.fix}" for finding in found]
     lines += ["", f"script {folder / 'run.sh'}", "", rendered.script.rstrip()]
     return scrub("\n".join(lines) + "\n", environ)
 

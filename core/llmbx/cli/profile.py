@@ -15,8 +15,7 @@ from ..errors import UsageError
 from ..model import Result, RunSpec
 from .explicit_options import explicit_options
 from .flow import once, preview
-from .options import output_option, preview_options, run_options
-from .plugin_options import RunCommand, pop_settings
+from .options import RunCommand, output_option, pop_settings, preview_options, run_options
 from .workspace import Workspace, load_workspace
 
 _ALWAYS = ("steps", "force")

@@ -17,7 +17,7 @@ def decided(result: Result, spec: RunSpec, workload: Workload) -> bool:
 
     A benchmark is a comparable result of at least as many steps as its recipe has. Other runs have nothing to decide.
     """
-    recipe = next((one for one in workload.recipes if one.name == spec.recipe), None)
+    recipe = next((candidate for candidate in workload.recipes if candidate.name == spec.recipe), None)
     benchmark = result.comparable and (recipe is None or spec.steps >= recipe.steps)
     return result.stability.verdict == "stable" or not benchmark
 

@@ -20,9 +20,8 @@ from .completion import RUN
 from .explicit_options import explicit_options
 from .extensions import act
 from .flow import Started, interrupted, once, preview
-from .options import output_option, preview_options, run_options
+from .options import RunCommand, output_option, preview_options, run_options
 from .output import OutputPath, case_formats, print_json
-from .plugin_options import RunCommand
 from .workspace import Workspace, load_workspace
 
 if TYPE_CHECKING:

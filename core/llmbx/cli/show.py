@@ -13,9 +13,8 @@ from ..catalog.hardware import GpuType
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Expected, Finding, RunSpec, Workload
-from .options import run_options
+from .options import RunCommand, run_options
 from .output import Row, cell, format_option, print_json, print_rows
-from .plugin_options import RunCommand
 from .workspace import Workspace, load_workspace
 
 TERMS = ("part", "kind", "layers", "full", "causal", "share", "parameters", "active", "source")
@@ -94,8 +93,8 @@ def _terms(spec: RunSpec, workspace: Workspace) -> list[Row]:
 
 def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
     """The resolved run as the JSON object printed by `show --format json`."""
-    found = _findings(spec, workspace)
-    prediction, too_much = workspace.expected(spec, found)
+    findings = _findings(spec, workspace)
+    prediction, too_much = workspace.expected(spec, findings)
     return {
         **_target(spec),
         **_layout(spec),
@@ -104,7 +103,7 @@ def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
         **_published(spec, workspace.plugins.workload(spec.workload, spec.plugin)),
         "expected": prediction,
         "corrected": spec.corrected,
-        "findings": [*found, *too_much],
+        "findings": [*findings, *too_much],
         "origins": spec.origins,
     }
 
@@ -194,12 +193,12 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _plugin_settings(spec: RunSpec) -> dict[str, Any]:
     """`plugin.field`, or `plugin.field.key` of a table, -> value."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for plugin, settings in spec.plugin_settings.items():
         for field, value in settings.items():
             table = value if isinstance(value, dict) else {"": value}
-            found |= {f"{plugin}.{field}.{key}".rstrip("."): one for key, one in table.items()}
-    return found
+            flat |= {f"{plugin}.{field}.{key}".rstrip("."): entry for key, entry in table.items()}
+    return flat
 
 
 def _peak_origin(spec: RunSpec) -> str:

@@ -24,11 +24,11 @@ def command(run_name: str, format_: str, watch: bool) -> None:
     yours that has ended in the meantime is finalized first.
     """
     if watch:
-        from .logs import follow_run
+        from .flow import follow_run
 
         if format_ == "json":
             raise UsageError("--watch cannot be combined with --format json")
-        sys.exit(follow_run(run_name))
+        sys.exit(follow_run(run_name, load_workspace()))
     workspace = load_workspace()
     facts = describe(run_name, workspace)
     if format_ == "json":

@@ -91,8 +91,8 @@ def _measured(result: Result) -> list[str]:
         each = f", {result.tokens_per_s_per_gpu:,.0f} per {_unit(result)}" if (result.workload.gpus or 1) > 1 else ""
         lines += entry("throughput", f"{result.tokens_per_s:,.0f} tokens/s{each}")
     lines += _compute(result)
-    for name, known in result.measures.items():
-        lines += entry(name.replace("_", " "), measure_text(known))
+    for name, measure in result.measures.items():
+        lines += entry(name.replace("_", " "), measure_text(measure))
     if result.loss.last is not None and result.loss.first is not None:
         lines += entry("loss", f"{result.loss.first:.3f} to {result.loss.last:.3f}")
     if result.peak_memory_gb is not None:
@@ -166,10 +166,10 @@ def _published(result: Result, reference: Reference, unlike: Sequence[str], judg
 
 def _expected(result: Result) -> list[str]:
     """The prediction beside what was measured, of a run that no published figure is for."""
-    said = sentence(result.expected)
-    if said is None or not result.data_valid:
+    prediction = sentence(result.expected)
+    if prediction is None or not result.data_valid:
         return []
-    return entry("expected", f"{said} ({beside(result)}a prediction, not a reference)")
+    return entry("expected", f"{prediction} ({beside(result)}a prediction, not a reference)")
 
 
 def _reasons(result: Result) -> list[str]:

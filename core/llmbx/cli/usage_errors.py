@@ -7,10 +7,9 @@ import sys
 
 import click
 
-from ..errors import alike, did_you_mean, near, synonym
-from ..phrases import either
-from .options import sweep_instead
-from .plugin_options import RunCommand
+from ..phrases import alike, did_you_mean, either, near, synonym
+from .explicit_options import sweep_instead
+from .extensions import Extensible
 
 _VALUE = re.compile(r"'?(?P<value>.*?)'? (?:is not|does not|must)", re.DOTALL)
 """The beginning of click's messages about a value."""
@@ -40,15 +39,19 @@ def _text(error: click.ClickException) -> str:
     if isinstance(error, click.MissingParameter):
         return f"{_name(error.param)} is missing"
     if isinstance(error, click.BadParameter) and error.param is not None:
-        found = _VALUE.match(error.message)
-        value = found["value"] if found else ""
-        expected = _expected(error.param, value, error.ctx) if found else None
+        match = _VALUE.match(error.message)
+        value = match["value"] if match else ""
+        expected = _expected(error.param, value, error.ctx) if match else None
         return f"{_spelling(error)} {value!r}: {expected}" if expected else f"{_spelling(error)}: {error.message}"
     unknown = _NO_COMMAND.match(error.message)
     context = getattr(error, "ctx", None)
     if unknown and context:
         return f"no command named '{unknown[1]}'{_command_like(unknown[1], context)}"
     return error.format_message()
+
+
+def _is_run(command: click.Command) -> bool:
+    return isinstance(command, Extensible) and command.is_run
 
 
 def _expected(param: click.Parameter, value: str, context: click.Context | None) -> str | None:
@@ -59,7 +62,7 @@ def _expected(param: click.Parameter, value: str, context: click.Context | None)
         return f"expected {either(choices)}{near(value, choices)}"
     if isinstance(kind, click.IntRange | click.FloatRange):
         hint = _about_steps(param, value)
-        if param.name == "gpus" and SEVERAL.fullmatch(value) and context and isinstance(context.command, RunCommand):
+        if param.name == "gpus" and SEVERAL.fullmatch(value) and context and _is_run(context.command):
             hint = f"; for several: {sweep_instead()}"
         return f"expected {'an integer' if isinstance(kind, click.IntRange) else 'a number'}{_bounds(kind)}{hint}"
     plain = {
@@ -111,11 +114,11 @@ def _instead(typed: str, context: click.Context) -> str:
     names = [name for param in params for name in param.opts if name.startswith("--")]
     if isinstance(command, click.Group) and typed.lstrip("-") in command.list_commands(context):
         return f": use {context.command_path} {typed.lstrip('-')}"
-    other = VARIABLES if isinstance(command, RunCommand) else ()
+    other = VARIABLES if _is_run(command) else ()
     arguments = [word for param in params if isinstance(param, click.Argument) for word in _name(param).split()]
     phrase = synonym(typed, [*names, *other, *(word.strip("[]") for word in arguments)])
     if phrase is None and "--set" in names:
-        phrase = _of_plugins(typed, names, isinstance(command, RunCommand))
+        phrase = _of_plugins(typed, names, _is_run(command))
     if phrase is not None:
         return f": use {phrase}"
     return near(typed, names) if typed.startswith("--") else ""
@@ -138,7 +141,7 @@ def _of_plugins(typed: str, names: list[str], runs: bool) -> str | None:
     tools = {"--with": plugins.profilers(), "--launcher": plugins.launchers(), "--runtime": plugins.runtimes(),
              "--plugin": plugins.frameworks()}  # fmt: skip
     tool = key.removeprefix("enable_").replace("_", "")
-    named = (f"{option} {tool}" for option, known in tools.items() if tool in known and option in names)
+    named = (f"{option} {tool}" for option, members in tools.items() if tool in members and option in names)
     return next(named, None) or synonym(typed, names, plugins.synonyms)
 
 

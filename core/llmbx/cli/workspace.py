@@ -14,10 +14,11 @@ from ..config.install import Install, absolute, find_install
 from ..config.plugin_settings import join
 from ..config.profiles import Config, Merged, Profile, choose_profile, load_config
 from ..config.request import STAGE_PATH_NOTE, Request
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import Expected, Finding, Result, RunSpec
+from ..model.launch import AUTO
+from ..phrases import did_you_mean
 from ..plugins.manager import Plugins, load
-from ..runtimes.select import AUTO
 
 if TYPE_CHECKING:
     from ..record.folder import Run
@@ -57,11 +58,11 @@ class Workspace:
 
         if not all(finding.warning for finding in (*spec.findings, *findings)):
             return Expected(unknown_because="the configuration is not valid"), []
-        found = expected(spec, self.plugins, self.install)
+        prediction = expected(spec, self.plugins, self.install)
         gpu = hardware.find(spec.gpu_type, hardware.extend(self.config.gpus))
-        needs = memory_findings(spec, found, gpu.memory_gb if gpu else None)
+        needs = memory_findings(spec, prediction, gpu.memory_gb if gpu else None)
         published = spec.exact_row(self.plugins.workload(spec.workload, spec.plugin)) is not None
-        return found, [one for one in needs if not (one.warning and published)]
+        return prediction, [need for need in needs if not (need.warning and published)]
 
     def profile(self, request: Request | None = None) -> Profile | None:
         """The cluster profile of the request, else the default one; None if there is none."""

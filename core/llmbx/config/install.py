@@ -11,8 +11,6 @@ from ..errors import UsageError
 from ..files import in_the_way
 from ..model import Value
 
-RECORD = "run.json"
-
 
 class Install(Value, frozen=True):
     """The top folder of all artifacts and the origin of its path.

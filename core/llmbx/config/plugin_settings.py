@@ -6,9 +6,10 @@ import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import Finding, ImageRequest, RunSpec, Value
 from ..model.settings import Field, Settings, fields, hints
+from ..phrases import did_you_mean
 from ..toml_file import convert
 from .profiles import Profile
 from .request import FALSE, TRUE

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import Natural, Positive, Value
+from ..phrases import did_you_mean
 
 FILE = "llmbx.toml"
 

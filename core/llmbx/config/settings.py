@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import Scalar, Setting, Workload
+from ..phrases import did_you_mean
 
 LETTERS = ("tp", "pp", "cp", "ep", "etp", "vp", "fsdp")
 """Parallelism: keys stored in `RunSpec.parallelism`. dp is computed from the others and the number of GPUs."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model import Finding, Job, JobStatus, Launch, Phase, Proposal, RunSpec, Wrapping, run_folder
-from ..model.spec import absent
+from ..model.finding import absent
 from . import detached, exits, processes
 from . import script as scripts
 

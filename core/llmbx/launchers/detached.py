@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import InfraError, UsageError
-from ..model import JobStatus
+from ..model.job import JobStatus
 from ..run_files import RunFolder
 from . import processes
 from .exits import read_exit

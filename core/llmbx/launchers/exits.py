@@ -7,15 +7,19 @@ import re
 import signal
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ..codec import decode
-from ..model import JobStatus, RunSpec, SinceBoot
+from ..model.job import JobStatus, SinceBoot
 from ..model.run_folder import EXIT, batch_name
 from ..run_files import RunFile, RunFolder
 from ..toml_file import NOT_JSON
 from .supervisor import ORPHANED
+
+if TYPE_CHECKING:
+    from ..model import RunSpec
 
 _START = re.compile(rb"(\d{4}-\S{10,40}) llmbx: starts as (\S{1,200}) on (\S{0,255})")
 

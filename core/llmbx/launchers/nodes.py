@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..model import Node, Scalar
+from ..model.base import Scalar
+from ..model.evidence import Node
 from ..run_files import RunFile, RunFolder, run_file
 
 QUERY = ("name", "driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "clocks.applications.graphics",

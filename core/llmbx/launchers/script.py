@@ -9,13 +9,17 @@ import shlex
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
-from ..model import JOB_NAME, RANK_VARIABLES, Launch, Phase, RunSpec, Wrapping
+from ..model.launch import JOB_NAME, RANK_VARIABLES, Launch, Phase, Wrapping
 from ..model.run_folder import NODE_SCRIPT, PLANNED, log_name
 from ..secrets import is_secret
 from . import nodes
 from .shim import render_shim, shim_name
+
+if TYPE_CHECKING:
+    from ..model import RunSpec
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]*")

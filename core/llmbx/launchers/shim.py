@@ -6,8 +6,7 @@ import re
 import shlex
 
 from ..errors import UsageError
-from ..model import Launch, Phase, Prefix
-from ..model.launch import RANK_SOURCES
+from ..model.launch import RANK_SOURCES, Launch, Phase, Prefix
 from ..model.run_folder import NODE_SCRIPT
 
 _TERM = re.compile(r"(?P<word>all|first|mid|last)|(?P<low>\d+)(-(?P<high>\d+))?")

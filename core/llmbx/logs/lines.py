@@ -11,9 +11,12 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..run_files import RunFile
 from .printed import whole
+
+if TYPE_CHECKING:
+    from ..run_files import RunFile
 
 LIMIT = 1 << 16
 """Maximum length of a line in bytes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..model import Event, Measure, Prints, Source, SourceRecord, Step
 from ..run_files import RunFile
+from .lines import LineReader
 
 if TYPE_CHECKING:
     from .line import Line
@@ -89,6 +91,22 @@ class LogFormat:
     @staticmethod
     def recognize(path: Path | RunFile, formats: Sequence[LogFormat]) -> LogFormat | None:
         """Return the format that recognizes the most lines of a log; None if none does. Raises `OSError`."""
-        from .sniffing import sniff
+        text = ends(path)
+        scores = [(format_.sniff(text), -place) for place, format_ in enumerate(formats)]
+        best = max(scores, default=(0, 0))
+        return formats[-best[1]] if best[0] > 0 else None
 
-        return sniff(path, formats)
+
+SNIFF = 256 * 1024
+"""Bytes from the start and the end of a log that are passed to `LogFormat.sniff`."""
+
+
+def ends(path: Path | RunFile) -> str:
+    """The first and the last 256 KiB of a file as clean text. Raises `OSError`."""
+    with path.open("rb") as file:
+        head = file.read(SNIFF)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(SNIFF, size - SNIFF))
+        tail = file.read()
+    reader, gap = LineReader(), b"\n" if size > 2 * SNIFF else b""
+    return "\n".join([*reader.feed(head + gap + tail), *reader.close()])

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from ..model import Event, Measure, Step
+from ..model.measure import Measure
 from ..model.section import is_number
+from ..model.step import Event, Step
 
 BEYOND = sys.float_info.max
 """What `real` returns for a printed number that no float can represent."""

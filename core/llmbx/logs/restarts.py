@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Event
+from ..model.step import Event
 from .printed import LARGEST_STEP
 
 RESTARTED = "restarted"

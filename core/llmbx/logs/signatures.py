@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import islice
 
-from ..model import Event
 from ..model.failure import Failure
+from ..model.step import Event
 from .literals import Filter, skeleton_of
 from .origin import Origin, origin, unwrapped, without_times
 from .printed import whole

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from ..model import Event
 from ..model.failure import Echo, Failure
+from ..model.step import Event
 from .signature_table import BY, EXPLAINED, Role, match
 
 MOST_RANKS = 16

@@ -11,9 +11,8 @@ from ..model import Figures, Measure, Peak, RunSpec, Step
 from ..model.flops import Flops
 from ..model.result import FlopsPerSample, Loss, Mfu, Stability, StepTime, Tflops, Window
 from . import formulas, measures, stats
-from .interval import log_interval
 from .judge import NO_JUDGE, Judge
-from .window import choose
+from .window import choose, log_interval
 
 ROUNDED = 0.005
 """The TFLOP/s in a log are too coarsely rounded if their last digit is more than this fraction of the value."""

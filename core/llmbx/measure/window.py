@@ -11,13 +11,14 @@ throttled, are measured. With a rule that keeps what is within 5 % of the later 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 
 from ..errors import UsageError
 from ..model import Step
 from ..model.result import Window
 from . import stats
-from .interval import log_interval
 
 SHARE = 3
 """One of this number of steps is dropped in any case."""
@@ -139,3 +140,47 @@ def _reason(usable: Sequence[Step], fixed: int, slow: int) -> str:
     if slow - 1 < (len(usable) - 1) // 2:
         return f"{dropped}: slower than all steps of the second half"
     return f"{dropped}: slower than the second half up to its beginning, so the warm-up may not have ended"
+
+
+ON_INTERVAL = 0.8
+"""Least share of the lines that belong to a multiple of the interval; the first may be another step."""
+
+ROUND = 5
+"""An interval that two lines alone show is a multiple of this number; others may be lines that were lost."""
+
+
+def log_interval(numbers: Sequence[int]) -> int:
+    """The interval of a log with steps of these numbers, in order; 1 if it has the line of every step.
+
+    A framework prints the steps whose number, counted from 0 or 1, is a multiple of the interval.
+    """
+    gaps = Counter(after - before for before, after in pairwise(numbers) if after > before)
+    for gap, _ in gaps.most_common(3):
+        if gap == 1 or _fits(gap, numbers):
+            return gap
+    return 1
+
+
+def _fits(gap: int, numbers: Sequence[int]) -> bool:
+    if len(numbers) < 3 and (gap % ROUND or numbers[0] % gap not in (0, gap - 1)):
+        return False
+    rest, count = Counter(number % gap for number in numbers[1:]).most_common(1)[0]
+    return rest in (0, gap - 1) and count >= ON_INTERVAL * (len(numbers) - 1)
+
+
+def with_covers(steps: Sequence[Step], begun: int) -> list[Step]:
+    """The steps of a log whose lines have means since the line before, each with the number of steps that it covers.
+
+    `begun` is the number of the last step before the training began. After a lost line, a mean covers one interval.
+    """
+    every = log_interval([step.number for step in steps])
+    if every == 1:
+        return [*steps]
+    before = [min(begun, steps[0].number - 1), *(step.number for step in steps)]
+    return [step.replace(covers=min(every, step.number - last)) for last, step in zip(before, steps, strict=False)]
+
+
+def begun_after(loaded: Iterable[int], first: int | None, steps: Sequence[Step]) -> int:
+    """The last step before the training began: that of a loaded checkpoint, else the one before the first."""
+    earlier = [number for number in loaded if steps and number < steps[0].number]
+    return max(earlier, default=(first or 0) - 1)

@@ -4,6 +4,7 @@ from .base import Date, Natural, Positive, Scalar, Seconds, Value
 from .configuration import FINAL, ConfigurationProgram, ExpectedConfiguration, Permitted, Proposal
 from .evidence import Answer, Arrival, Check, Conflict, Damage, Evidence, Node, NotPossible
 from .failure import Echo, Failure
+from .finding import Finding
 from .flops import Flops
 from .handling import Handling, HandlingRequest
 from .image import Environment, Image, ImageRequest
@@ -14,7 +15,7 @@ from .profiler import Figure, Obstacle, Profiler
 from .result import Bounds, Expected, Figures, Result, Stability
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
 from .settings import Option, Settings
-from .spec import CheckpointSpec, Finding, Peak, ProfileSpec, RunSpec, TraceSpec
+from .spec import CheckpointSpec, Peak, ProfileSpec, RunSpec, TraceSpec
 from .step import Event, Prints, Step
 from .workload import (
     Checkpointing,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from .base import Scalar, Value
-from .result import Figures
-from .spec import Finding, RunSpec
+from .finding import Finding
 from .step import Event, Prints, Step
+
+if TYPE_CHECKING:
+    from .result import Figures
+    from .spec import RunSpec
 
 Effect = Literal["failed", "invalid", "not comparable", "warning"]
 """What a finding does to a run: `failed` keeps valid data and fails the run; `invalid` also discards the data."""

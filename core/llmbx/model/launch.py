@@ -29,6 +29,9 @@ name.
 LOCAL = "local"
 """The launcher that is part of core: its ranks run on this machine."""
 
+AUTO = "auto"
+"""The runtime of a run for which none was chosen: the first that offers itself and works here."""
+
 PREFLIGHT = "preflight"
 """Role of the phase that checks the nodes before the framework starts; `exit.json` names it if a check fails."""
 

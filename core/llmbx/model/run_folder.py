@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .spec import RunSpec
 
+RECORD = "run.json"
+"""What was asked for, and what was started."""
 SCRIPT = "run.sh"
 """The script that starts the run."""
 EXIT = "exit.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from .base import Positive, Rate, Scalar, Value
+from .finding import Finding
 from .handling import Handling
 from .workload import Checkpointing, Convention, ImageSource, Kind, ModelShape, Parallelism, Reference, Workload
 
@@ -66,24 +67,6 @@ class Peak(Value, frozen=True):
     """Name of the peak, with the GPU and the dtype."""
     source: str
     """Source of the value."""
-
-
-class Finding(Value, frozen=True):
-    """One broken rule: the problem and how to fix it."""
-
-    rule: str
-    """Identifier of the rule, recorded if `--force` overrides it."""
-    problem: str
-    """What is wrong, in a few words."""
-    fix: str
-    """How to fix it, with the option to set."""
-    warning: bool = False
-    """Whether it is only reported and never stops a run."""
-
-
-def absent(reason: str | None) -> Finding | None:
-    """The finding of a tool that is not installed here for this reason; None if there is none."""
-    return None if reason is None else Finding(rule="available", problem=reason, fix="", warning=True)
 
 
 class RunSpec(Handling, frozen=True, kw_only=True):

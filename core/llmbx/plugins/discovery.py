@@ -13,8 +13,9 @@ from typing import Any
 import pluggy
 
 from .. import hookspecs
-from ..errors import PluginError, did_you_mean
+from ..errors import PluginError
 from ..model import Value
+from ..phrases import did_you_mean
 from .calls import PLUGIN_EXCEPTIONS, Call, describe_error, is_wrapper
 from .entry_points import entry_points, load
 from .hangs import limit_s

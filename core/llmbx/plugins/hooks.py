@@ -13,6 +13,9 @@ from .calls import PLUGIN_EXCEPTIONS, Call, blamed, is_wrapper, origin
 from .hangs import NEVER, UNLIMITED, limit_s
 from .validation import validate, validate_wrapped
 
+Hook = Callable[..., Any]
+"""The specification of a hook."""
+
 
 def call(manager: pluggy.PluginManager, name: str, hook: str, arguments: dict[str, Any]) -> Any:
     """Call the implementations of the plugin `name`, inside the hook wrappers of every plugin, in pluggy's order.
@@ -20,8 +23,13 @@ def call(manager: pluggy.PluginManager, name: str, hook: str, arguments: dict[st
     Every answer is validated. Raises `PluginError`, which names the plugin of the implementation or wrapper at fault.
     """
     caller: pluggy.HookCaller = getattr(manager.hook, hook)
-    chosen = [_guarded(each, hook) for each in caller.get_hookimpls() if is_wrapper(each) or each.plugin_name == name]
-    first = bool(caller.spec and caller.spec.opts.get("firstresult"))
+    assert caller.spec is not None
+    chosen = [
+        _guarded(each, caller.spec.function)
+        for each in caller.get_hookimpls()
+        if is_wrapper(each) or each.plugin_name == name
+    ]
+    first = bool(caller.spec.opts.get("firstresult"))
     try:
         # pluggy can leave out whole plugins (`subset_hook_caller`), but their wrappers must stay.
         return manager._hookexec(hook, chosen, arguments, first)
@@ -63,7 +71,7 @@ def implementers(manager: pluggy.PluginManager, hook: str, newest_first: bool = 
 
 
 @functools.lru_cache(maxsize=1024)  # a search calls the same hook thousands of times
-def _guarded(implementation: pluggy.HookImpl, hook: str) -> pluggy.HookImpl:
+def _guarded(implementation: pluggy.HookImpl, hook: Hook) -> pluggy.HookImpl:
     """The implementation, whose faults, hangs and invalid answers are those of its plugin."""
     guard = _wrapper if is_wrapper(implementation) else _plain
     function = functools.wraps(implementation.function)(guard(implementation, hook))
@@ -71,24 +79,24 @@ def _guarded(implementation: pluggy.HookImpl, hook: str) -> pluggy.HookImpl:
     return pluggy.HookImpl(implementation.plugin, implementation.plugin_name, function, options)
 
 
-def _plain(implementation: pluggy.HookImpl, hook: str) -> Callable[..., Any]:
+def _plain(implementation: pluggy.HookImpl, hook: Hook) -> Callable[..., Any]:
     def guard(*arguments: Any) -> Any:
-        with HookCall(implementation, hook) as call:
+        with HookCall(implementation, hook.__name__) as call:
             return validate(call.title, hook, implementation.function(*arguments))
 
     return guard
 
 
-def _wrapper(implementation: pluggy.HookImpl, hook: str) -> Callable[..., Generator[None, Any, Any]]:
+def _wrapper(implementation: pluggy.HookImpl, hook: Hook) -> Callable[..., Generator[None, Any, Any]]:
     def guard(*arguments: Any) -> Generator[None, Any, Any]:
         generator: Any = implementation.function(*arguments)
-        with HookCall(implementation, hook) as call:
+        with HookCall(implementation, hook.__name__) as call:
             try:
                 next(generator)
             except StopIteration:
                 raise PluginError(f"{call.title} does not yield, expected exactly one yield") from None
         inner = yield from _outcome()
-        with HookCall(implementation, hook) as call:
+        with HookCall(implementation, hook.__name__) as call:
             try:
                 _resume(generator, inner, implementation.hookwrapper)
             except StopIteration as end:

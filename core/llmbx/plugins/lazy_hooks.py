@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import hookimpl, hookspecs
-from ..errors import PluginError, did_you_mean
+from ..errors import PluginError
+from ..phrases import did_you_mean
 from .discovery import HOOKS
 
 Hook = Callable[..., Any]

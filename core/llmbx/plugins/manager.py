@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +17,7 @@ import pluggy
 from .. import hookspecs
 from ..catalog.workloads import with_declared
 from ..config.install import Install
-from ..errors import LlmbxError, PluginError, UsageError, did_you_mean, near, synonym
+from ..errors import LlmbxError, PluginError, UsageError
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat
 from ..logs.source_reader import LINES, SourceReader
@@ -25,13 +25,7 @@ from ..logs.training_log import TrainingLog
 from ..measure.judge import NO_JUDGE, Judge
 from ..model import (
     Check,
-    ConfigurationProgram,
     Expected,
-    ExpectedConfiguration,
-    Finding,
-    Image,
-    ImageRequest,
-    Launch,
     Obstacle,
     Profiler,
     RunGroup,
@@ -39,18 +33,18 @@ from ..model import (
     Section,
     Workload,
 )
-from ..model.flops import Flops
 from ..model.settings import Settings
+from ..phrases import did_you_mean, near, synonym
 from ..record.folder import Run, read_run
 from ..record.history import NO_HISTORY, History, Selection
 from ..runtimes.base import Runtime
 from . import hooks, local_sources
-from .calls import is_wrapper
-from .descriptions import with_article
 from .discovery import GROUP, PluginInfo, discover
+from .framework import Framework
 from .guards import failed_check, guard_check, guard_format, guard_tool, make_parser
 from .hangs import UNLIMITED
 from .settings_check import check_settings
+from .tracing import trace
 
 if TYPE_CHECKING:
     from .log_parser import CheckedParser
@@ -62,72 +56,6 @@ SLOW_S = 2.0
 
 HEAVY = frozenset({"predict_run"})
 """Hooks of commands that start or describe a run: slow calls of these hooks are not reported."""
-
-
-class Framework:
-    """The hooks of one framework plugin; its name is in every error."""
-
-    def __init__(self, plugins: Plugins, name: str) -> None:
-        self.name = name
-        self.plugins = plugins
-
-    def check_spec(self, spec: RunSpec) -> list[Finding]:
-        """Return the framework's own findings (see `hookspecs.check_spec`)."""
-        return [f for answer in self.plugins.ask(self.name, "check_spec", spec=spec) or [] for f in answer]
-
-    def check_profilers(self, spec: RunSpec) -> list[Finding]:
-        """Return the findings of the run's profilers. Raises `UsageError` for an unknown profiler."""
-        findings = []
-        for name in spec.profilers:
-            self.plugins.profiler(name)
-            findings += [f for answer in self.plugins.ask(name, "check_spec", spec=spec) or [] for f in answer]
-            if obstacle := self.plugins.obstacle(name, spec):
-                findings.append(Finding(rule="profiler", problem=obstacle.problem, fix=obstacle.fix))
-        return findings
-
-    def prepare_image(self, spec: RunSpec) -> ImageRequest:
-        """Return the image or environment that the run needs (see `hookspecs.prepare_image`)."""
-        request: ImageRequest = self._call("prepare_image", ImageRequest, spec=spec)
-        if request.environment is not None and request.environment.base is not None:
-            raise PluginError(
-                f"plugin '{self.name}': prepare_image: an environment with a base cannot be used for runs"
-            )
-        return request
-
-    def build_command(self, spec: RunSpec, image: Image) -> Launch:
-        """Return the launch (see `hookspecs.build_command`)."""
-        launch: Launch = self._call("build_command", Launch, spec=spec, image=image)
-        return launch
-
-    def parse_log(self, spec: RunSpec | None) -> CheckedParser:
-        """Return a new parser for the run's log (see `hookspecs.parse_log`)."""
-        formats = [format_ for answer in self.plugins.ask(self.name, "parse_log", spec=spec) for format_ in answer]
-        if not formats:
-            raise PluginError(f"plugin '{self.name}': parse_log returned no LogFormat, expected at least one")
-        return make_parser(formats[0], f"plugin '{self.name}'", self.plugins.source_reader)
-
-    def compute_flops(self, spec: RunSpec) -> Flops | None:
-        """Return the FLOPs of one sample, or None if the plugin has no formula (see `hookspecs.compute_flops`)."""
-        answer: Flops | None = self.plugins.ask(self.name, "compute_flops", spec=spec)
-        return answer
-
-    def expect_configuration(self, spec: RunSpec, run_dir: Path | None = None) -> ExpectedConfiguration | None:
-        """Return upstream's final configuration, or None (see `hookspecs.expect_configuration`)."""
-        expected: ExpectedConfiguration | None = self.plugins.ask(
-            self.name, "expect_configuration", spec=spec, run_dir=run_dir
-        )
-        return expected
-
-    def configuration_program(self, spec: RunSpec) -> ConfigurationProgram | None:
-        """Return the program that builds the final configuration (see `hookspecs.configuration_program`)."""
-        program: ConfigurationProgram | None = self.plugins.ask(self.name, "configuration_program", spec=spec)
-        return program
-
-    def _call(self, hook: str, kind: type, **arguments: Any) -> Any:
-        answer = self.plugins.ask(self.name, hook, **arguments)
-        if answer is None:
-            raise PluginError(f"plugin '{self.name}': {hook} returned nothing, expected {with_article(kind.__name__)}")
-        return answer
 
 
 class Plugins:
@@ -288,6 +216,10 @@ class Plugins:
             for name, formats in self.gather("parse_log", spec=None)
             for f in formats
         ]
+
+    def parser(self, format_: LogFormat, plugin: str) -> CheckedParser:
+        """Return a new parser of a log format of a plugin."""
+        return make_parser(format_, f"plugin '{plugin}'", self.source_reader)
 
     @functools.cached_property
     def source_readers(self) -> dict[str, type[SourceReader]]:
@@ -564,30 +496,3 @@ def load() -> Plugins:
         elif info.warning:
             print(f"llmbx: plugin '{info.name}' ({info.distribution}): {info.warning}", file=sys.stderr)
     return Plugins(manager, sorted(infos, key=lambda info: info.name))
-
-
-def trace(manager: pluggy.PluginManager, emit: Callable[[str], None]) -> None:
-    """Emit a line before and after every hook call, with the plugins called and the result."""
-
-    def before(hook: str, implementations: Any, arguments: Any) -> None:
-        called = ", ".join(map(_named, reversed(implementations))) or "no plugin"
-        emit(f"hook {hook}({', '.join(arguments)}) -> {called}")
-
-    def after(outcome: Any, hook: str, implementations: Any, arguments: Any) -> None:
-        error = outcome.exception
-        answer = f"raised {type(error).__name__}: {error}" if error else _brief(outcome.get_result())
-        emit(f"hook {hook} <- {answer}")
-
-    manager.add_hookcall_monitoring(before, after)
-
-
-def _named(implementation: pluggy.HookImpl) -> str:
-    return f"{implementation.plugin_name} (wrapper)" if is_wrapper(implementation) else implementation.plugin_name
-
-
-def _brief(answer: Any) -> str:
-    if isinstance(answer, list):
-        return f"[{', '.join(_brief(a) for a in answer)}]"
-    if isinstance(answer, tuple):
-        return f"{len(answer)} items"
-    return "None" if answer is None else type(answer).__name__

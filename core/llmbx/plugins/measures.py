@@ -10,11 +10,11 @@ import msgspec
 from msgspec.structs import asdict
 
 from ..codec import convert
-from ..errors import PluginError, did_you_mean
+from ..errors import PluginError
 from ..logs.lines import shortened
 from ..logs.printed import MEASURE_LIMITS, sensible_measure
 from ..model import Measure, Source, Step
-from ..phrases import plural
+from ..phrases import did_you_mean, plural
 from .descriptions import describe_error, describe_type
 
 D = TypeVar("D", Measure, Source)

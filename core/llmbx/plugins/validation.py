@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from .. import hookspecs
 from ..codec import convert
 from ..errors import PluginError
 from ..launchers.base import Launcher
@@ -39,22 +38,23 @@ class Returns(typing.NamedTuple):
     optional: bool = False
 
 
-def validate(what: str, hook: str, answer: Any) -> Any:
+def validate(what: str, hook: Callable[..., Any], answer: Any) -> Any:
     """Return the validated return value of one plugin's hook, with lists converted to tuples in records.
 
-    `what` names plugin and hook in errors. Raises `PluginError` if the value is invalid.
+    `what` names plugin and `hook`, the specification, in errors. Raises `PluginError` if the value is invalid.
     """
-    return None if answer is None else validate_answer(what, return_type(hook), answer)
+    return None if answer is None else validate_answer(what, method_returns(hook), answer)
 
 
-def validate_wrapped(what: str, hook: str, answer: Any) -> Any:
+def validate_wrapped(what: str, hook: Callable[..., Any], answer: Any) -> Any:
     """Return the validated answer of a hook wrapper, which is a list of answers for a hook that collects them.
 
     Raises `PluginError` if it is invalid.
     """
-    kind = return_type(hook)
+    kind = method_returns(hook)
+    assert kind is not None
     if not kind.many:
-        if answer is None and hook in REQUIRED:
+        if answer is None and hook.__name__ in REQUIRED:
             raise PluginError(f"{what} returned None, expected {with_article(kind.kind.__name__)}")
         return validate(what, hook, answer)
     if not isinstance(answer, list):
@@ -75,14 +75,6 @@ def validate_answer(what: str, returns: Returns | None, answer: Any) -> Any:
         _validate_value(what, kind, item, f"a list with {describe_type(item)}", f"a list of {kind.__name__}")
         for item in answer
     ]
-
-
-@functools.cache
-def return_type(hook: str) -> Returns:
-    """Return what a hook returns."""
-    returns = method_returns(getattr(hookspecs, hook))
-    assert returns is not None
-    return returns
 
 
 @functools.cache

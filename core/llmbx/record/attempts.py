@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..config.install import RECORD
 from ..files import disk_errors
+from ..model.run_folder import RECORD
 from ..run_files import RunFolder
 
 FOLDER = "attempts"

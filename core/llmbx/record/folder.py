@@ -11,22 +11,25 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import msgspec
 
 from ..codec import decode
-from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError
 from ..files import disk_errors
 from ..launchers.nodes import read_nodes
 from ..model import Date, Expected, Finding, Image, Job, Node, Owner, Result, RunSpec, Step, Value
-from ..model.run_folder import log_name
+from ..model.run_folder import RECORD, log_name
 from ..run_files import FOLDER_MODE, LONGEST_LINE, RunFile, RunFolder
 from ..secrets import recorded, scrub
 from ..toml_file import NOT_JSON
 from . import short_ids
 from .host import current_user as current_user
+from .host import is_me
+
+if TYPE_CHECKING:
+    from ..config.install import Install
 
 T = TypeVar("T", bound=Value)
 
@@ -299,3 +302,12 @@ def decode_record(data: bytes, kind: type[T]) -> T:
         age = "an older" if version < current else "a newer"
         raise msgspec.ValidationError(f"it has schema version {version} of {age} llmbx, expected {current}")
     return decode(data, kind)
+
+
+def owns(run: Run) -> bool:
+    """Whether this process may change the run's folder: it is its user's, and not in a read-only install.
+
+    A process that started the run may, also if the file system shows another owner for all files.
+    """
+    starter = run.record.owner
+    return (run.files.own or (starter is not None and is_me(starter))) and os.access(run.path, os.W_OK)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..config.install import Install
 from ..errors import UsageError
 from ..model import Scalar, Value
 from .folder import Run
+
+if TYPE_CHECKING:
+    from ..config.install import Install
 
 ALL = "all"
 """Selects the runs of all users."""

@@ -12,7 +12,7 @@ from typing import Any
 from ..clock import boot_id
 from ..files import user_name
 from ..launchers.supervisor import read_process
-from ..model import Owner
+from ..model.job import Owner
 
 
 def facts() -> dict[str, Any]:

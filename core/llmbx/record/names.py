@@ -16,9 +16,10 @@ from pathlib import Path
 import msgspec
 
 from ..codec import decode
-from ..config.install import RECORD, Install
-from ..errors import UsageError, did_you_mean
-from ..phrases import plural
+from ..config.install import Install
+from ..errors import UsageError
+from ..model.run_folder import RECORD
+from ..phrases import did_you_mean, plural
 from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
 from .folder import RESULT, Run, read_run

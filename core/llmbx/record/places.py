@@ -17,9 +17,10 @@ from typing import NamedTuple
 import msgspec
 
 from ..codec import decode
-from ..config.install import RECORD, Install
+from ..config.install import Install
 from ..files import user_name
 from ..model import Date
+from ..model.run_folder import RECORD
 from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
 from . import short_ids

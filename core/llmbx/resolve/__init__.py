@@ -30,9 +30,9 @@ from ..model.settings import fields, hints
 from ..secrets import refuse, secret_names
 from ..toml_file import convert
 from .layers import Layers, join_plugin_settings, take_framework_settings
-from .length import length, with_reachable_window
 from .numbering import first_number, needs_first_number
 from .place import place, require_tools
+from .profiled import length, with_reachable_window
 from .shape import shape
 from .startable import check_settings_used, check_startable, with_launcher_settings
 from .target import target_of
@@ -67,9 +67,9 @@ def resolve(
     layers.plugin_settings = join_plugin_settings(layers, plugins)
     own = take_framework_settings(layers, workload)
     target = target_of(layers, workload, gpus)
-    asked = {name: target[name] for name in ("size", "dtype", "gpus")}
-    asked["gpu_type"] = target["layout_of"] or target["gpu_type"]
-    choice = workloads.choose(workload, **asked, recipe=request.recipe)
+    row_key = {name: target[name] for name in ("size", "dtype", "gpus")}
+    row_key["gpu_type"] = target["layout_of"] or target["gpu_type"]
+    choice = workloads.choose(workload, **row_key, recipe=request.recipe)
     recipe, row = choice.recipe, choice.row
     origin = "--recipe" if request.recipe else f"newest recipe with this row ({recipe.source})"
     layers.note("recipe", recipe.name, origin)
@@ -88,7 +88,7 @@ def resolve(
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
         settings=_settings(workload, recipe, row, typed, own, layers, plugins.settings.get(workload.plugin)),
-        env=_env(layers, recipe, row, asked, shaped["parallelism"].pp),
+        env=_env(layers, recipe, row, row_key, shaped["parallelism"].pp),
         secrets=_secrets(environ, request, profile),
         checkpoint=_checkpoint(layers),
         plugin_settings=layers.plugin_settings,

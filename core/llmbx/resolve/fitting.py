@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from ..catalog import workloads
 from ..catalog.derived import row_type
+from ..catalog.hardware import GpuType
 from ..catalog.scales import scales
 from ..model import Value, Workload
-
-if TYPE_CHECKING:
-    from ..catalog.hardware import GpuType
 
 
 class Fit(Value, frozen=True):

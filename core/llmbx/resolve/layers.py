@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..catalog.workloads import dtype_name
 from ..config.plugin_settings import check_keys, join
 from ..config.request import Request
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import Workload
+from ..phrases import did_you_mean
 
 if TYPE_CHECKING:
     from ..config.profiles import Profile

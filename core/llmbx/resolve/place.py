@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..catalog import hardware, workloads
 from ..errors import PluginError, UsageError
 from ..model import ImageSource, Recipe, Workload
-from ..model.launch import LOCAL
-from ..runtimes.select import AUTO
-from .length import profilers_of
+from ..model.launch import AUTO, LOCAL
+from .profiler_choice import profilers_of
 
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins

@@ -1,4 +1,4 @@
-"""Resolve what is profiled, from options, environment variables and the recipe; for a new run or a repeated one."""
+"""Resolve steps, window and what is profiled, from options, environment variables and the recipe."""
 
 from __future__ import annotations
 
@@ -8,15 +8,77 @@ from typing import TYPE_CHECKING, Any
 from ..config.profiles import PROFILE_ORIGIN
 from ..config.request import Request
 from ..errors import UsageError
-from ..model import ProfileSpec, Recipe, RunSpec
+from ..measure import window
+from ..model import ProfileSpec, Recipe, RunSpec, TraceSpec
 from . import ranks
 from .layers import Layers, settings_of_plugin
-from .numbering import reaches
-from .profiler_choice import chosen_profiler, effects
+from .numbering import bounds, reaches
+from .profiler_choice import chosen_profiler, effects, profilers_of
 from .startable import check_settings_used, completed
 
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins
+
+
+def length(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plugins) -> dict[str, Any]:
+    """Resolve steps, window and profilers, which depend on each other.
+
+    `world` is the number of ranks, `stages` the number of pipeline stages. Raises `UsageError` if they contradict.
+    """
+    profiled = profile(layers, recipe, world, stages, plugins)
+    chosen = profilers_of(layers, plugins, profiled)
+    trace = next((TraceSpec(tool=name) for name, facts in chosen.items() if facts.traces), None)
+    if profiled and trace:
+        raise UsageError(
+            f"profiling cannot be combined with {trace.tool}: the profile would include the trace's logging; "
+            "use two runs"
+        )
+    default, origin = recipe.steps, f"recipe {recipe.name}"
+    if profiled:
+        default, origin = max(recipe.profile_total_steps, profiled.stop), "a profiled run's length"
+    for name, facts in chosen.items():
+        if facts.steps is not None:
+            default, origin = facts.steps, f"default with {name}"
+    option = layers.request.steps_option
+    steps = layers.find("steps", option) or layers.note("steps", default, origin)
+    if steps < 1:
+        raise UsageError(f"{option} {steps}: expected an integer >= 1")
+    if profiled and profiled.stop > steps:
+        raise UsageError(
+            f"{option} {steps}: the profiled steps {profiled.start}-{profiled.stop} end after the last step"
+        )
+    measured = _window(layers, recipe)
+    return {
+        "steps": steps, "window": measured, "profile": profiled, "trace": trace, "profilers": tuple(chosen),
+        **effects(chosen),
+    }  # fmt: skip
+
+
+def _window(layers: Layers, recipe: Recipe) -> str:
+    requested: str | None = layers.find("window")
+    if requested is not None:
+        return window.check(requested)
+    return str(layers.note("window", window.check(recipe.window), f"recipe {recipe.name}"))
+
+
+def with_reachable_window(spec: RunSpec, layers: Layers, first: int | None) -> RunSpec:
+    """Return the spec with a window that the run reaches; `first` is the number of its first step (None: unknown).
+
+    If the run does not reach the recipe's window, it becomes `auto`; for a requested window `UsageError` is raised.
+    """
+    if reaches(spec.window, spec.steps, first):
+        return spec
+    lowest, highest = bounds(spec.steps, first)
+    if layers.find("window") is not None:
+        numbers = "" if first is None else f", numbered {lowest} to {highest} in its log"
+        raise UsageError(
+            f"--window {spec.window}: the run has only {spec.steps} steps{numbers}; use an earlier window or a larger "
+            f"{layers.request.steps_option}"
+        )
+    why = f"the run of {spec.steps} steps ends before the recipe's window {spec.window}"
+    changed: RunSpec = spec.replace(window=layers.note("window", "auto", why))
+    return changed
+
 
 DEFAULT_RANKS = "seed"
 """The recipe's ranks (often all), so that a profile covers the same ranks as with the recipe's own launch script."""

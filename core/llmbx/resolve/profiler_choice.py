@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config.request import Request
 from ..errors import UsageError
-from ..model import Finding, Obstacle, Profiler, RunSpec
+from ..model import Finding, Obstacle, Profiler, ProfileSpec, RunSpec
 from .startable import check_settings_used
 
 if TYPE_CHECKING:
@@ -107,3 +107,11 @@ def _with_tool(spec: RunSpec, name: str, obstacle: Obstacle, plugins: Plugins) -
         **effects({profiler: plugins.profiler(profiler) for profiler in profilers}),
     )
     return changed
+
+
+def profilers_of(layers: Layers, plugins: Plugins, profile: ProfileSpec | None) -> dict[str, Profiler]:
+    """Return the run's profilers in order, with their properties: `--with`, then those enabled by their settings."""
+    enabled = [name for name, values in layers.plugin_settings.items() if values.get("enabled") is True]
+    names = [*layers.request.wrappers, *(name for name in enabled if name in plugins.profilers())]
+    names += [profile.tool] if profile else []
+    return {name: plugins.profiler(name) for name in dict.fromkeys(names)}

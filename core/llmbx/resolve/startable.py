@@ -10,9 +10,8 @@ from ..config.plugin_settings import with_defaults
 from ..errors import UsageError
 from ..launchers.script import check_variable
 from ..model import Finding, Recipe, RunSpec
-from ..model.launch import LOCAL
+from ..model.launch import AUTO, LOCAL
 from ..runtimes.container_env import parse_mount
-from ..runtimes.select import AUTO
 
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins

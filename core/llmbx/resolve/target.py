@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..catalog import hardware, workloads
 from ..catalog.derived import row_type
 from ..catalog.scales import admits
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import Workload
 from ..model.launch import LOCAL
-from ..phrases import either
+from ..phrases import did_you_mean, either
 from .fitting import fits, smallest
-
-if TYPE_CHECKING:
-    from .layers import Layers
+from .layers import Layers
 
 MOST_GPUS = 1_000_000
 """The largest accepted number of GPUs; larger values are typing errors and would take long to process."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..clock import lasted_s, set_during
 from ..errors import PluginError
 from ..logs.lines import last_lines, split_label
 from ..logs.origin import last_words
-from ..measure.figures import measure
-from ..model import Evidence, Figures, JobStatus, Prints, Result, RunSpec, Value
+from ..measure import stats
+from ..measure.figures import measure, profiled_numbers
+from ..model import Evidence, Figures, JobStatus, Prints, Result, RunSpec, Step, Value
 from ..model.flops import Flops
 from ..record.attempts import FOLDER, stored_attempts
-from ..record.folder import Record, Run
-from ..record.host import is_me
+from ..record.folder import Record, Run, owns
 from ..record.masking import mask_folder
 from ..resolve.numbering import first_number
 from ..secrets import known
@@ -26,13 +27,13 @@ from .collector import Log
 from .configuration import Doubts, configuration_doubts, stated
 from .evidence import gather
 from .infrastructure import refusals
-from .overhead import profiling_overhead
 from .own_result import left_result
 from .result import result_of
 from .verdict import Verdict, judge, with_end
 
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins
+
 
 TAIL_BYTES = 1 << 16
 
@@ -87,15 +88,6 @@ def assess_without_log(run: Run, status: JobStatus) -> Ended:
     verdict = judge(spec, status, [], [], last_line(run))
     result = result_of(run, status, verdict, measure(spec, [], None), notes=_earlier(run))
     return Ended(run=run, status=status, log=Log(), result=result)
-
-
-def owns(run: Run) -> bool:
-    """Whether this process may change the run's folder: it is its user's, and not in a read-only install.
-
-    A process that started the run may, also if the file system shows another owner for all files.
-    """
-    starter = run.record.owner
-    return (run.files.own or (starter is not None and is_me(starter))) and os.access(run.path, os.W_OK)
 
 
 def _read(run: Run, plugins: Plugins) -> Reading:
@@ -213,3 +205,25 @@ def _require_steps(verdict: Verdict, figures: Figures, spec: RunSpec) -> Verdict
     status = "failed" if verdict.status == "completed" else verdict.status
     invalid: Verdict = verdict.replace(status=status, data_valid=False, cause=verdict.cause or cause)
     return invalid
+
+
+def profiling_overhead(
+    spec: RunSpec, steps: Sequence[Step], measured_s: float | None, first_number: int | None = None
+) -> tuple[str, ...]:
+    """Return one line on how much longer profiled steps took than measured ones, or nothing if it is unknown.
+
+    `measured_s` is the median of the measured steps in seconds.
+    """
+    if spec.profile is None or not measured_s:
+        return ()
+    numbers = sorted(profiled_numbers(spec, steps, first_number))
+    times = {step.number: step.time_s for step in steps if step.time_s is not None}
+    profiled = stats.median([times[number] for number in numbers[:-1] if number in times])
+    if profiled is None:
+        return ()
+    text = (
+        f"profiled steps took {profiled / measured_s:.2f} times as long as measured ones "
+        f"({profiled:.4g} s against {measured_s:.4g} s)"
+    )
+    writing = times.get(numbers[-1])
+    return (text if writing is None else f"{text}, the step after them, which waits for the file, {writing:.4g} s",)

@@ -13,7 +13,7 @@ from ..logs.line import Line
 from ..logs.lines import LineReader
 from ..logs.skim import BLOCK, Skimmer
 from ..logs.source_files import Reads, SourceFile, SourceFiles, pieces
-from ..measure.interval import begun_after, with_covers
+from ..measure.window import begun_after, with_covers
 from ..model import Damage
 from ..plugins.log_parser import CheckedParser, as_checked
 from ..record import arrivals

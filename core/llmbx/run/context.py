@@ -18,7 +18,8 @@ from ..resolve.rules import common_findings
 if TYPE_CHECKING:
     from ..config.install import Install
     from ..launchers.base import Launcher
-    from ..plugins.manager import Framework, Plugins
+    from ..plugins.framework import Framework
+    from ..plugins.manager import Plugins
     from ..record.folder import Run
     from ..runtimes.base import Runtime
 

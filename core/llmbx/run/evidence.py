@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..entry.seen import FILE as SEEN
 from ..launchers.nodes import read_nodes
-from ..measure.interval import log_interval
+from ..measure.window import log_interval
 from ..model import Arrival, Evidence, Figures, Prints, Step
 from ..record import arrivals
 

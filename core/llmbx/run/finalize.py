@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import PluginError
 from ..model import JobStatus, Result
-from ..record.folder import RESULT, Run, read_result, read_run, sealed, write_steps
+from ..record.folder import RESULT, Run, owns, read_result, read_run, sealed, write_steps
 from ..record.host import alive, is_me
-from .assess import Ended, assess, assess_without_log, owns, start_refusals
+from .assess import Ended, assess, assess_without_log, start_refusals
 from .collect import collect_run
 from .infrastructure import infrastructure_cause
 from .own_result import own_result

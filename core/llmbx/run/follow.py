@@ -18,9 +18,9 @@ from ..logs.source_files import SourceFiles
 from ..model import Event, JobStatus, Step
 from ..plugins.log_parser import as_checked
 from ..record import arrivals, first_step
+from ..record.folder import owns
 from ..record.masking import Growing, Masker
 from ..run_files import RunFile, run_file
-from .assess import owns
 from .outage import Outage
 from .waiting import give_up
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..model import Result
 from ..plugins.calls import describe_error
-from ..record.folder import Run, read_result, read_steps
-from .assess import owns
+from ..record.folder import Run, owns, read_result, read_steps
 from .finalize import finalize, job_status
 from .remeasure import rewindowed
 

@@ -9,9 +9,9 @@ from ..errors import UsageError
 from ..measure.figures import measure
 from ..measure.measures import declared_in
 from ..model import Figures, Result, Step
-from ..record.folder import STEPS, Run, read_steps, write_result
+from ..record.folder import STEPS, Run, owns, read_steps, write_result
 from ..resolve.numbering import first_number
-from .assess import formula, owns
+from .assess import formula
 
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins

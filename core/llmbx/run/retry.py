@@ -10,14 +10,14 @@ from ..launchers.nodes import read_nodes
 from ..model import RunSpec
 from ..model.run_folder import SCRIPT
 from ..record.attempts import archive, next_folder
-from ..record.folder import RESULT, Attempt, Record, Run, pretty, read_run, write_record, write_steps
+from ..record.folder import RESULT, Attempt, Record, Run, owns, pretty, read_run, write_record, write_steps
 from ..record.host import alive, is_me, myself
 from ..run_files import RunFolder
-from .assess import Ended, owns
 from .launch import render, write_files
 
 if TYPE_CHECKING:
     from ..launchers.base import Launcher
+    from .assess import Ended
     from .context import RunContext
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model import Finding, Image, ImageRequest, Launch, Mount, Phase, RunSpec, Value, Wrapping
-from ..model.spec import absent
+from ..model.finding import absent
 from . import container_env
 
 if TYPE_CHECKING:

@@ -6,15 +6,14 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..errors import InfraError, LlmbxError, PluginError, UsageError, did_you_mean
+from ..errors import InfraError, LlmbxError, PluginError, UsageError
 from ..model import ImageRequest, RunSpec
+from ..model.launch import AUTO
+from ..phrases import did_you_mean
 from .base import Offer, Runtime
 
 if TYPE_CHECKING:
     from ..launchers.base import Launcher
-
-AUTO = "auto"
-"""The runtime of a run for which none was chosen: the first that offers itself and works here."""
 
 
 def choose_runtime(

@@ -1,1 +1,1 @@
-"""Look at a machine or cluster before a run: `init`, `list --here`, `catalog diff`."""
+"""Look at a machine or cluster before a run: `init`, `doctor`, `list --here`, `catalog diff`."""

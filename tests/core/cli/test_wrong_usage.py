@@ -15,9 +15,9 @@ import click
 import pytest
 
 from llmbx.cli import main
-from llmbx.errors import SYNONYMS, near
 from llmbx.model.job import JobState
 from llmbx.model.result import Status
+from llmbx.phrases import SYNONYMS, near
 from llmbx.plugins.manager import load
 
 ON_H100 = "--size 8b --gpu-type h100"

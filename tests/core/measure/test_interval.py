@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from llmbx.measure.figures import measure
-from llmbx.measure.interval import begun_after, log_interval, with_covers
-from llmbx.measure.window import choose
+from llmbx.measure.window import begun_after, choose, log_interval, with_covers
 from llmbx.model import Step
 
 

@@ -17,8 +17,9 @@ from llmbx.logs.parser import LogParser
 from llmbx.model import Fact, Figure, Finding, Image, Launch, Phase, RunSpec, Section, Step
 from llmbx.model.flops import Flops
 from llmbx.plugins.discovery import HOOKS
-from llmbx.plugins.manager import Framework, Plugins
-from llmbx.plugins.validation import return_type
+from llmbx.plugins.framework import Framework
+from llmbx.plugins.manager import Plugins
+from llmbx.plugins.validation import Returns, method_returns
 
 Make = Callable[..., RunSpec]
 IMAGE = Image(kind="host", reference="", python="python")
@@ -59,6 +60,12 @@ def ask(hook: str, answer: Any, spec: RunSpec) -> Any:
     given: dict[str, Any] = {"spec": spec, "image": IMAGE, "launch": LAUNCH, "run_dir": Path()}
     names = getattr(hookspecs, hook).__annotations__
     return having(hook, answer).ask("odd", hook, **{name: given[name] for name in names if name in given})
+
+
+def return_type(hook: str) -> Returns:
+    returns = method_returns(getattr(hookspecs, hook))
+    assert returns is not None
+    return returns
 
 
 @pytest.mark.parametrize("hook", HOOKS)

@@ -34,7 +34,7 @@ from llmbx.model.settings import Settings
 from llmbx.plugins.discovery import HOOKS
 from llmbx.plugins.hooks import implementers
 from llmbx.plugins.manager import Plugins
-from llmbx.plugins.validation import REQUIRED, return_type
+from llmbx.plugins.validation import REQUIRED, Returns, method_returns
 from llmbx.record.history import History
 
 from .conftest import Llmbx, Package
@@ -66,6 +66,12 @@ ARGUMENTS = {
 
 AROUND = "log.append('around <')\nanswer = yield\nlog.append('around >')\nreturn answer"
 OLD = "log.append('around <')\noutcome = yield\nlog.append('around >')"
+
+
+def return_type(hook: str) -> Returns:
+    returns = method_returns(getattr(hookspecs, hook))
+    assert returns is not None
+    return returns
 
 
 class House:

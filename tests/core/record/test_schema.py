@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib import resources
+from typing import Any
 
 import jsonschema
 import msgspec
@@ -13,16 +15,31 @@ from llmbx.codec import decode
 from llmbx.model import Peak, Result, RunSpec
 from llmbx.model.result import MeasureFacts
 from llmbx.record.folder import decode_record
-from llmbx.record.schema import generate, shipped
+
+SCHEMA = resources.files("llmbx") / "data/result.schema.json"
+
+
+def generate() -> dict[str, Any]:
+    """The schema of the results that the code writes; every field of every object is required."""
+    (reference,), definitions = msgspec.json.schema_components([Result], ref_template="#/$defs/{name}")
+    for definition in definitions.values():
+        definition["required"] = sorted(definition.get("properties", {}))
+        definition["additionalProperties"] = False
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "llmbx result, schema version 1",
+        **reference,
+        "$defs": definitions,
+    }
 
 
 def test_the_shipped_schema_is_up_to_date() -> None:
-    assert shipped() == json.loads(msgspec.json.encode(generate()))
+    assert json.loads(SCHEMA.read_bytes()) == json.loads(msgspec.json.encode(generate()))
 
 
 def test_the_objects_are_always_there_and_their_members_may_be_null() -> None:
     result = json.loads(msgspec.json.encode(Result(run_id="x_1", status="lost", data_valid=False)))
-    jsonschema.validate(result, shipped())
+    jsonschema.validate(result, json.loads(SCHEMA.read_bytes()))
     for name in (
         "workload",
         "window",
@@ -38,7 +55,7 @@ def test_the_objects_are_always_there_and_their_members_may_be_null() -> None:
         assert isinstance(result[name], dict), name
         del result[name]
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(result, shipped())
+            jsonschema.validate(result, json.loads(SCHEMA.read_bytes()))
         result[name] = json.loads(msgspec.json.encode(Result(run_id="x_1", status="lost", data_valid=False)))[name]
 
 
@@ -46,10 +63,10 @@ def test_measures_follow_the_schema() -> None:
     images = MeasureFacts(unit="images", kind="count", mean=2.0, steps=8, per_second=1.0)
     result = Result(run_id="x_1", status="completed", data_valid=True, measures={"images": images})
     written = json.loads(msgspec.json.encode(result))
-    jsonschema.validate(written, shipped())
+    jsonschema.validate(written, json.loads(SCHEMA.read_bytes()))
     written["measures"]["images"]["kind"] = "sum"
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(written, shipped())
+        jsonschema.validate(written, json.loads(SCHEMA.read_bytes()))
 
 
 def test_nan_becomes_null() -> None:
@@ -60,7 +77,7 @@ def test_an_unknown_status_or_member_is_refused() -> None:
     result = json.loads(msgspec.json.encode(Result(run_id="x_1", status="lost", data_valid=False)))
     for change in ({"status": "passed"}, {"surprise": 1}):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({**result, **change}, shipped())
+            jsonschema.validate({**result, **change}, json.loads(SCHEMA.read_bytes()))
 
 
 @pytest.mark.parametrize(("version", "age"), [(0, "an older"), (2, "a newer")])

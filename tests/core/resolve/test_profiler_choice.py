@@ -15,7 +15,8 @@ from llmbx.config.profiles import Config
 from llmbx.config.request import Request
 from llmbx.errors import UsageError
 from llmbx.model import Finding, Launch, Obstacle, Option, Profiler, RunSpec, Settings, Workload
-from llmbx.plugins.manager import Framework, Plugins
+from llmbx.plugins.framework import Framework
+from llmbx.plugins.manager import Plugins
 from llmbx.resolve import resolve
 from llmbx.resolve.profiled import again
 from llmbx.resolve.profiler_choice import ORIGIN, replaced_profiler, usable_profiler

@@ -8,7 +8,7 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.model import Parallelism, RunSpec
-from llmbx.plugins.manager import Framework
+from llmbx.plugins.framework import Framework
 from llmbx.run.context import admit, findings
 
 from .curves import CLUSTER, installed, resolved

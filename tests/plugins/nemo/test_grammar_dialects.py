@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.logs.sniffing import sniff
+from llmbx.logs.parser import LogFormat
 from llmbx.model import Step
 from llmbx.run.collect import collect
 from llmbx_nemo.grammar import MegatronParser, formats
@@ -88,7 +88,7 @@ def test_time_rates_and_loss_of_a_dialect(name: str) -> None:
 def test_the_format_of_a_dialect_is_detected(tmp_path: Path, name: str) -> None:
     log = tmp_path / "log.out"
     log.write_text(DIALECTS[name][0] + "\n")
-    found = sniff(log, formats())
+    found = LogFormat.recognize(log, formats())
     assert found is not None and found.name == "megatron-lm"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.logs.sniffing import sniff
+from llmbx.logs.parser import LogFormat
 from llmbx.model import RunSpec
 from llmbx.plugins.manager import load
 from llmbx_nemo.grammar import MegatronParser, Nemo2Parser, formats
@@ -90,7 +90,7 @@ def test_a_run_that_stopped_early() -> None:
 def test_a_format_is_detected_by_its_lines(tmp_path: Path, text: str, name: str | None) -> None:
     log = tmp_path / "log.out"
     log.write_text(text)
-    found = sniff(log, formats())
+    found = LogFormat.recognize(log, formats())
     assert (found.name if found else None) == name
 
 

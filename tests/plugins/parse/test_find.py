@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.logs.parser import LogFormat, LogParser
-from llmbx.logs.sniffing import SNIFF, sniff
+from llmbx.logs.parser import SNIFF, LogFormat, LogParser
 from llmbx.model import Step
 from llmbx_parse.find import experiment_name, find_logs
 
@@ -96,20 +95,20 @@ def test_an_experiments_name(name: str, experiment: str) -> None:
 
 def test_the_format_that_sees_most_lines_wins(tmp_path: Path) -> None:
     log = touch(tmp_path / "log.out", ". step\n| step\n| step\n")
-    assert (found := sniff(log, FORMATS)) is not None and found.name == "bars"
+    assert (found := LogFormat.recognize(log, FORMATS)) is not None and found.name == "bars"
     tie = touch(tmp_path / "tie.out", ". step\n| step\n")
-    assert (found := sniff(tie, FORMATS)) is not None and found.name == "dots"
-    assert sniff(touch(tmp_path / "none.out"), FORMATS) is None
-    assert sniff(touch(tmp_path / "empty.out", ""), FORMATS) is None
-    assert sniff(log, []) is None
+    assert (found := LogFormat.recognize(tie, FORMATS)) is not None and found.name == "dots"
+    assert LogFormat.recognize(touch(tmp_path / "none.out"), FORMATS) is None
+    assert LogFormat.recognize(touch(tmp_path / "empty.out", ""), FORMATS) is None
+    assert LogFormat.recognize(log, []) is None
 
 
 def test_only_the_ends_of_a_large_log_are_looked_at(tmp_path: Path) -> None:
     quiet = "quiet\n" * (SNIFF // 6 + 2)
     middle = touch(tmp_path / "middle.out", quiet + "| step\n" + quiet)
-    assert sniff(middle, FORMATS) is None
+    assert LogFormat.recognize(middle, FORMATS) is None
     end = touch(tmp_path / "end.out", quiet + quiet + "| step\n")
-    assert (found := sniff(end, FORMATS)) is not None and found.name == "bars"
+    assert (found := LogFormat.recognize(end, FORMATS)) is not None and found.name == "bars"
 
 
 def test_devices_and_names_that_are_too_long_are_refused(tmp_path: Path) -> None:
@@ -129,10 +128,10 @@ def test_a_pipe_is_read_once_and_one_without_a_writer_is_not_waited_for(tmp_path
     (log,) = find_logs([Path(f"/dev/fd/{read}")])
     os.close(read)
     for _ in range(2):
-        assert (found := sniff(log.file, FORMATS)) is not None and found.name == "bars"
+        assert (found := LogFormat.recognize(log.file, FORMATS)) is not None and found.name == "bars"
     os.mkfifo(tmp_path / "pipe")
     (empty,) = find_logs([tmp_path / "pipe"])
-    assert sniff(empty.file, FORMATS) is None
+    assert LogFormat.recognize(empty.file, FORMATS) is None
 
 
 def test_a_log_in_a_run_folder_is_not_followed_and_one_that_the_user_names_is(tmp_path: Path) -> None:
@@ -141,9 +140,9 @@ def test_a_log_in_a_run_folder_is_not_followed_and_one_that_the_user_names_is(tm
     (run / "log-run.out").symlink_to(private)
     (found,) = find_logs([run])
     with pytest.raises(OSError, match="it is a link"):
-        sniff(found.file, FORMATS)
+        LogFormat.recognize(found.file, FORMATS)
     (named,) = find_logs([run / "log-run.out"])
-    assert named.run_dir is None and sniff(named.file, FORMATS) is not None
+    assert named.run_dir is None and LogFormat.recognize(named.file, FORMATS) is not None
 
 
 def test_the_name_of_an_experiment_is_one_line() -> None:

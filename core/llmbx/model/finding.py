@@ -1,0 +1,23 @@
+"""A broken rule, and how to fix it."""
+
+from __future__ import annotations
+
+from .base import Value
+
+
+class Finding(Value, frozen=True):
+    """One broken rule: the problem and how to fix it."""
+
+    rule: str
+    """Identifier of the rule, recorded if `--force` overrides it."""
+    problem: str
+    """What is wrong, in a few words."""
+    fix: str
+    """How to fix it, with the option to set."""
+    warning: bool = False
+    """Whether it is only reported and never stops a run."""
+
+
+def absent(reason: str | None) -> Finding | None:
+    """The finding of a tool that is not installed here for this reason; None if there is none."""
+    return None if reason is None else Finding(rule="available", problem=reason, fix="", warning=True)
