@@ -10,7 +10,7 @@ import pytest
 from llmbx.catalog import hardware
 from llmbx.errors import UsageError
 from llmbx.model import Reference
-from llmbx.resolve.target import Fit, fits, smallest
+from llmbx.resolve.fitting import Fit, fits, smallest
 
 from .curves import CURVE, DOT, resolved
 

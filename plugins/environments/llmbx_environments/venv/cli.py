@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -136,14 +136,11 @@ def lock(
     cuda: str | None,
     builds: tuple[str, ...],
     variables: tuple[str, ...],
-    alone: tuple[str, ...],
-    exclude: tuple[str, ...],
-    constraints: tuple[str, ...],
-    indexes: tuple[str, ...],
     name: str | None,
     main: str | None,
     check: str,
     target: Path | None,
+    **choices: Any,
 ) -> None:
     """Resolve REQUIREMENTS and write a lock with the exact version and the digest of every file.
 
@@ -160,17 +157,11 @@ def lock(
       llmbx env lock torch==2.13.0 toy-kernels --build toy-kernels=nvcc,c++ --platform linux-x86_64 -o toy.toml
     """  # noqa: E501
     from . import lock as locks
-    from .resolution import GLIBC, Choice
+    from .resolution import Choice
 
     label = _name(name, target)
     from_source = _builds(builds, variables)
-    if not re.fullmatch(r"3\.\d{1,2}", python):
-        raise UsageError(f"--python {python}: expected a version such as 3.12")
-    if glibc not in GLIBC:
-        raise UsageError(f"--glibc {glibc}: expected one of {', '.join(GLIBC)}")
-    if any("@" in index for index in indexes):
-        advice = "it must not have credentials: set them for uv"
-        raise UsageError(f"--index: the URL is written into the lock, so {advice}")
+    _check_choice(python, glibc, choices["indexes"])
     specifications, files = _sorted_out(requirements)
     if from_source.needs:
         specifications.append("setuptools")
@@ -180,15 +171,25 @@ def lock(
         python=python,
         glibc=glibc,
         build=tuple(from_source.needs),
-        alone=alone,
-        exclude=exclude,
-        constraints=constraints,
-        indexes=indexes,
+        **choices,
     )
     resolved = _resolve(label, choice, _platforms(platforms), cuda)
     recorded = _names(main.split(",") if main else requirements)
     environment = locks.environment(label, python, resolved, from_source, check, recorded)
     _write(target, environment, locks.text(environment, _comment(target)))
+
+
+def _check_choice(python: str, glibc: str, indexes: tuple[str, ...]) -> None:
+    """Raise `UsageError` for a version or an index that a lock cannot have."""
+    from .resolution import GLIBC
+
+    if not re.fullmatch(r"3\.\d{1,2}", python):
+        raise UsageError(f"--python {python}: expected a version such as 3.12")
+    if glibc not in GLIBC:
+        raise UsageError(f"--glibc {glibc}: expected one of {', '.join(GLIBC)}")
+    if any("@" in index for index in indexes):
+        advice = "it must not have credentials: set them for uv"
+        raise UsageError(f"--index: the URL is written into the lock, so {advice}")
 
 
 @command.command("check")
