@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from llmbx.cli import show
 from llmbx.cli.run import command
-from llmbx.cli.settings_table import lines
 from llmbx.cli.workspace import load_workspace
 from llmbx.config.request import Request
 from llmbx.model import Finding
+from llmbx_site import show
+from llmbx_site.settings_table import lines
 from llmbx_slurm.launcher import SlurmLauncher
 
 JOBS = {

@@ -47,6 +47,12 @@ class Workspace:
         _require_known("runtime", spec, [*self.plugins.runtimes(), AUTO])
         return spec
 
+    def findings(self, spec: RunSpec) -> list[Finding]:
+        """Every rule that the specification breaks."""
+        from ..run.context import findings
+
+        return findings(spec, self.plugins.framework(spec.plugin))
+
     def expected(self, spec: RunSpec, findings: Sequence[Finding] = ()) -> tuple[Expected, list[Finding]]:
         """What the run is expected to measure, and a finding if it needs more memory than the GPU has.
 

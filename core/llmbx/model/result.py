@@ -21,6 +21,15 @@ class Bounds(Value, frozen=True):
     level: float = 0.9
     """Share of the cases in which the interval holds the measured value."""
 
+    def text(self, digits: int | None = None) -> str:
+        """The value with its interval: `10.3 (8.86 to 12)`; `digits` after the point, else four significant ones.
+
+        The value must be known.
+        """
+        numbers = [value for value in (self.value, self.low, self.high) if value is not None]
+        shown = [f"{value:.4g}" if digits is None else f"{value:.{digits}f}" for value in numbers]
+        return f"{shown[0]} ({shown[1]} to {shown[2]})" if len(shown) == 3 else shown[0]
+
 
 class Expected(Value, frozen=True):
     """What a run is expected to measure."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ..errors import LlmbxError
 from ..model import Expected, Finding, Result, RunSpec
-from ..model.result import Bounds
 
 if TYPE_CHECKING:
     from ..config.install import Install
@@ -34,7 +33,7 @@ def memory_findings(spec: RunSpec, expected: Expected, gpu_gb: float | None) -> 
     if spec.gpu_type == CPU or gpu_gb is None or need.value is None or need.low is None or need.value <= gpu_gb:
         return []
     impossible = need.low > gpu_gb
-    what = f"the run needs about {interval(need, 0)} GB (predicted), and {spec.gpu_type} has {gpu_gb:.0f} GB"
+    what = f"the run needs about {need.text(0)} GB (predicted), and {spec.gpu_type} has {gpu_gb:.0f} GB"
     fix = f"shard more (`llmbx predict {spec.workload} … --best` searches), or use a larger GPU type"
     return [Finding(rule="memory", problem=what, fix=fix, warning=not impossible)]
 
@@ -43,11 +42,11 @@ def sentence(expected: Expected, steps: int | None = None) -> str | None:
     """The prediction in one line, with the time of `steps` steps; None if neither time nor memory is known."""
     parts = []
     if expected.step_time_s.value is not None:
-        parts.append(f"{interval(expected.step_time_s)} s per step")
+        parts.append(f"{expected.step_time_s.text()} s per step")
         if steps:
             parts[0] += f", {duration(steps * expected.step_time_s.value)} for {steps} steps"
     if expected.memory_gb.value is not None:
-        parts.append(f"{interval(expected.memory_gb, 0)} GB per GPU")
+        parts.append(f"{expected.memory_gb.text(0)} GB per GPU")
     return "; ".join(parts) or None
 
 
@@ -67,13 +66,6 @@ def beside(result: Result) -> str:
     change = 100 * (measured / time.value - 1)
     where = "inside" if time.low <= measured <= time.high else "outside"
     return f"{abs(change):.1f} % {'slower' if change > 0 else 'faster'}, {where} the interval; "
-
-
-def interval(bounds: Bounds, digits: int | None = None) -> str:
-    """A value with its interval: `10.3 (8.86 to 12)`; `digits` after the point, else four significant ones."""
-    shown = [f"{value:.4g}" if digits is None else f"{value:.{digits}f}"
-             for value in (bounds.value, bounds.low, bounds.high) if value is not None]  # fmt: skip
-    return f"{shown[0]} ({shown[1]} to {shown[2]})" if len(shown) == 3 else shown[0]
 
 
 def duration(seconds: float) -> str:

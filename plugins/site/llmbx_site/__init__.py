@@ -1,1 +1,1 @@
-"""Look at a machine or cluster before a run: `init`, `doctor`, `list --here`, `catalog diff`."""
+"""Before a run: `init`, `doctor`, `list --here`, `catalog diff`, and `show` of its settings."""

@@ -9,12 +9,11 @@ from click.testing import CliRunner
 
 from llmbx.cli.profile import command as profile
 from llmbx.cli.run import command as run
-from llmbx.cli.show import command as show
 from llmbx.errors import UsageError
 
 
 @pytest.mark.parametrize(("key", "near"), [("launcher", "slrum"), ("runtime", "dokcer")])
-def test_a_launcher_or_runtime_that_is_not_there_is_refused_by_show_too(
+def test_a_launcher_or_runtime_that_is_not_there_is_refused_before_a_preview(
     key: str, near: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "llmbx.toml"
@@ -22,10 +21,10 @@ def test_a_launcher_or_runtime_that_is_not_there_is_refused_by_show_too(
     monkeypatch.setenv("LLMBX_CONFIG", str(file))
     right = {"slrum": "slurm", "dokcer": "docker"}[near]
     with pytest.raises(UsageError, match=rf"cluster 'c' in .*: no {key} named '{near}' \(did you mean '{right}'\?\)"):
-        CliRunner().invoke(show, ["line"], catch_exceptions=False)
+        CliRunner().invoke(run, ["line", "--dry-run"], catch_exceptions=False)
     said = rf"--{key}: no {key} named 'nope'"
     with pytest.raises(UsageError, match=said):
-        CliRunner().invoke(show, ["line", f"--{key}", "nope"], catch_exceptions=False)
+        CliRunner().invoke(run, ["line", f"--{key}", "nope", "--dry-run"], catch_exceptions=False)
 
 
 def test_errors_name_the_option_that_was_used() -> None:
@@ -33,7 +32,9 @@ def test_errors_name_the_option_that_was_used() -> None:
     with pytest.raises(UsageError, match="--max-steps 48: the profiled steps 45-50 end after the last step"):
         CliRunner().invoke(profile, asked, catch_exceptions=False)
     with pytest.raises(UsageError, match="--steps 48: the profiled steps 45-50 end after the last step"):
-        CliRunner().invoke(show, ["llama3.1", "--steps", "48"], env={"ENABLE_PROFILE": "1"}, catch_exceptions=False)
+        CliRunner().invoke(
+            run, ["llama3.1", "--steps", "48", "--dry-run"], env={"ENABLE_PROFILE": "1"}, catch_exceptions=False
+        )
 
 
 def test_the_path_of_an_output_file_is_not_empty() -> None:

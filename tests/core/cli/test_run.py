@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx.cli import run, show
+from llmbx.cli import run
 from llmbx.config.install import Install
 from llmbx.config.request import STAGE_PATH_NOTE
 from llmbx.errors import UsageError
@@ -111,7 +111,7 @@ def test_a_run_is_named_or_described_and_not_both(stored: Stored) -> None:
 def test_the_recipes_old_variable_for_the_folder_gives_a_note(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`STAGE_PATH` was replaced by `LLMB_INSTALL`: who still sets it looks for the output in the wrong folder."""
     monkeypatch.setenv("STAGE_PATH", path)
-    done = CliRunner().invoke(show.command, ["line", "--size", "mini"], catch_exceptions=False)
+    done = CliRunner().invoke(run.command, ["line", "--size", "mini", "--dry-run"], catch_exceptions=False)
     notes = [line for line in done.stderr.splitlines() if "STAGE_PATH" in line]
     assert notes == ([f"llmbx: note: {STAGE_PATH_NOTE}"] if path else [])
     assert "set LLMB_INSTALL" in STAGE_PATH_NOTE and done.exit_code == 0

@@ -11,9 +11,9 @@ import pytest
 import tomli
 from click.testing import CliRunner, Result
 
-from llmbx.cli import doctor, run
 from llmbx.cli import list as list_verb
-from llmbx_site import init
+from llmbx.cli import run
+from llmbx_site import doctor, init
 
 from ...run_factory import RunFactory
 

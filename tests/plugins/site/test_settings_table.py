@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.cli.settings_table import lines
+from llmbx_site.settings_table import lines
 
 LONG = "recipe x (a source with a long name, of a table)"
 

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
-from .output import Row
-from .table import GAP
+Row = Mapping[str, Any]
+
+GAP = 2
+"""Spaces between columns."""
 
 SHORT = 12
-"""Longest origin that stands beside its value; a longer one has a number there, and stands in the legend."""
+"""Longest origin that stands beside its value.
+
+A longer one has a number there, and stands in the legend.
+"""
 
 
 def lines(rows: Sequence[Row], room: int | None) -> Iterator[str]:
-    """Yield the lines of `setting`, `value` and `origin`, for a screen of `room` columns (None: not limited).
+    """Yield the lines of `setting`, `value` and `origin`, for `room` columns (None: no limit).
 
     Settings with the same prefix (`env.`) are a block of their own. No word is broken.
     """
     numbers: dict[str, int] = {}
     origins = [_name(row["origin"], numbers) for row in rows]
     pairs = zip(rows, origins, strict=True)
-    for first, (_, block) in enumerate(groupby(pairs, key=lambda pair: _prefix(pair[0]["setting"]))):
+    for first, (_, block) in enumerate(
+        groupby(pairs, key=lambda pair: _prefix(pair[0]["setting"]))
+    ):
         yield from [""] if first else []
         yield from _block(list(block), room)
     yield from [""] if numbers else []
@@ -42,7 +50,10 @@ def _prefix(setting: str) -> str:
 
 
 def _block(pairs: Sequence[tuple[Row, str]], room: int | None) -> Iterator[str]:
-    left, right = max(len(row["setting"]) for row, _ in pairs), max(len(origin) for _, origin in pairs)
+    left, right = (
+        max(len(row["setting"]) for row, _ in pairs),
+        max(len(origin) for _, origin in pairs),
+    )
     longest = max(len(row["value"]) for row, _ in pairs)
     middle = longest if room is None else min(longest, max(room - left - right - 2 * GAP, SHORT))
     for row, origin in pairs:
@@ -55,5 +66,7 @@ def _wrapped(text: str, room: int | None, indent: str = "") -> list[str]:
     """The text between words; one that is longer than a line stays whole."""
     if room is None:
         return [text]
-    wrapper = textwrap.TextWrapper(room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(
+        room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
     return wrapper.wrap(text) or [""]

@@ -9,7 +9,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from llmbx.cli.show import command
+from llmbx_site.show import command
 
 LLAMA = ("nemo", "llama3.1", "--size", "405b", "--launcher", "local", "--runtime", "host")
 MEASURED = (*LLAMA, "--dtype", "fp8", "--gpu-type", "h100", "--gpus", "512")

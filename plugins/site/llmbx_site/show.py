@@ -9,27 +9,61 @@ from typing import Any
 
 import click
 
-from ..catalog.hardware import GpuType
-from ..config.request import Request
-from ..errors import UsageError
-from ..model import Expected, Finding, RunSpec, Workload
-from .options import RunCommand, run_options
-from .output import Row, cell, format_option, print_json, print_rows
-from .workspace import Workspace, load_workspace
+from llmbx.api import Expected, GpuType, RunSpec, UsageError, Workload
+from llmbx.api.verbs import (
+    Request,
+    RunCommand,
+    Workspace,
+    format_cell,
+    format_option,
+    load_workspace,
+    print_json,
+    print_rows,
+    run_options,
+)
+
+from .settings_table import Row, lines
+
+TARGET = (
+    "plugin workload size dtype gpu_type gpus layout_of scaled_from nodes gpus_per_node recipe"
+    " driver"
+)
+LAYOUT = (
+    "global_batch_size micro_batch_size gradient_accumulation parallelism cuda_graphs"
+    " recompute_layers offload_layers steps window"
+)
+PLACEMENT = "environment runtime launcher walltime_minutes settings env plugin_settings"
+"""Members of the specification that are shown, in their order."""
+
+FIRST = (
+    "size dtype gpu_type gpus layout_of scaled_from nodes recipe driver image environment"
+    " sequence_length layers hidden_size"
+)
+SECOND = (
+    "micro_batch_size global_batch_size gradient_accumulation cuda_graphs recompute_layers"
+    " offload_layers steps window"
+)
+"""Rows of the table before and after the letters of the parallelism."""
 
 TERMS = ("part", "kind", "layers", "full", "causal", "share", "parameters", "active", "source")
 
 
 @click.command("show", cls=RunCommand)
-@click.option("--flops", "terms", is_flag=True, help="Print what each part of the model costs, and nothing else.")
+@click.option(
+    "--flops",
+    "terms",
+    is_flag=True,
+    help="Print what each part of the model costs, and nothing else.",
+)
 @format_option()
 @run_options
 def command(request: Request | None, terms: bool, format_: str) -> None:
     """Show the resolved configuration of a run and the origin of each value.
 
-    Nothing is started or downloaded. Takes the same options as `llmbx run`. Values that are not set by an option come
-    from the environment, the cluster profile or the catalog, in that order. The exit code is 2 if the catalog has no
-    such configuration. Problems of this machine are named, and do not change the exit code.
+    Nothing is started or downloaded. Takes the same options as `llmbx run`. Values that are not set
+    by an option come from the environment, the cluster profile or the catalog, in that order. The
+    exit code is 2 if the catalog has no such configuration. Problems of this machine are named, and
+    do not change the exit code.
 
     \b
     Examples:
@@ -43,8 +77,9 @@ def command(request: Request | None, terms: bool, format_: str) -> None:
     spec = workspace.resolve(request)
     if terms:
         print_rows(_terms(spec, workspace), TERMS, format_)
-        tokens = spec.model.sequence_length
-        click.echo(f"FLOPs of one sample of {tokens} tokens, forward and backward; share of the column full", err=True)
+        sample = f"one sample of {spec.model.sequence_length} tokens"
+        note = f"FLOPs of {sample}, forward and backward; share of the column full"
+        click.echo(note, err=True)
         return
     facts = describe(spec, workspace)
     if format_ == "json":
@@ -52,15 +87,14 @@ def command(request: Request | None, terms: bool, format_: str) -> None:
     else:
         print_settings(rows(spec, facts), format_)
         for finding in facts["findings"]:
-            click.echo(f"{'note' if finding.warning else 'problem'}: {finding.problem}; {finding.fix}", err=True)
+            word = "note" if finding.warning else "problem"
+            click.echo(f"{word}: {finding.problem}; {finding.fix}", err=True)
     if not all(finding.warning for finding in spec.findings):
         sys.exit(UsageError.exit_code)
 
 
 def print_settings(settings: Sequence[Row], format_: str) -> None:
     """Print settings with their origins as CSV, or a line each."""
-    from .settings_table import lines
-
     if format_ == "csv":
         print_rows(settings, ("setting", "value", "origin"), format_)
     else:
@@ -78,28 +112,49 @@ def _terms(spec: RunSpec, workspace: Workspace) -> list[Row]:
         raise UsageError(f"{spec.plugin} has no formula for {spec.workload}")
     length = spec.model.sequence_length
     rows: list[Row] = [
-        {"part": term.name, "kind": term.kind, "layers": term.layers, "full": term.full, "causal": term.causal,
-         "share": term.full / flops.full, "parameters": term.parameters,
-         "active": term.active_parameters, "source": term.source}
+        {
+            "part": term.name,
+            "kind": term.kind,
+            "layers": term.layers,
+            "full": term.full,
+            "causal": term.causal,
+            "share": term.full / flops.full,
+            "parameters": term.parameters,
+            "active": term.active_parameters,
+            "source": term.source,
+        }
         for term in flops.terms
-    ] or [{"part": name, "full": value * length, "share": value * length / flops.full}
-          for name, value in flops.parts.items()]  # fmt: skip
-    total: dict[str, Any] = {"part": "sum", "full": flops.full, "causal": flops.causal, "share": 1.0}
+    ] or [
+        {"part": name, "full": value * length, "share": value * length / flops.full}
+        for name, value in flops.parts.items()
+    ]
+    total: dict[str, Any] = {
+        "part": "sum",
+        "full": flops.full,
+        "causal": flops.causal,
+        "share": 1.0,
+    }
     if flops.terms:
         total["parameters"] = sum(term.parameters for term in flops.terms)
         total["active"] = sum(term.active_parameters for term in flops.terms)
-    return [*({name: row.get(name) for name in TERMS} for row in (*rows, {**total, "source": flops.formula}))]
+    rows.append({**total, "source": flops.formula})
+    return [{name: row.get(name) for name in TERMS} for row in rows]
 
 
 def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
     """The resolved run as the JSON object printed by `show --format json`."""
-    findings = _findings(spec, workspace)
+    findings = workspace.findings(spec)
     prediction, too_much = workspace.expected(spec, findings)
     return {
-        **_target(spec),
-        **_layout(spec),
+        **_members(spec, TARGET),
+        "sequence_length": spec.model.sequence_length,
+        "layers": spec.model.layers,
+        "hidden_size": spec.model.hidden_size,
+        "model": spec.model,
+        **_members(spec, LAYOUT),
         **_flops_and_peak(spec, workspace),
-        **_placement(spec),
+        "image": spec.image.reference if spec.image else None,
+        **_members(spec, PLACEMENT),
         **_published(spec, workspace.plugins.workload(spec.workload, spec.plugin)),
         "expected": prediction,
         "corrected": spec.corrected,
@@ -108,22 +163,8 @@ def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
     }
 
 
-def _target(spec: RunSpec) -> dict[str, Any]:
-    names = ("plugin", "workload", "size", "dtype", "gpu_type", "gpus", "layout_of", "scaled_from",
-             "nodes", "gpus_per_node", "recipe", "driver")  # fmt: skip
-    return {name: getattr(spec, name) for name in names}
-
-
-def _layout(spec: RunSpec) -> dict[str, Any]:
-    names = ("global_batch_size", "micro_batch_size", "gradient_accumulation", "parallelism", "cuda_graphs",
-             "recompute_layers", "offload_layers", "steps", "window")  # fmt: skip
-    return {
-        "sequence_length": spec.model.sequence_length,
-        "layers": spec.model.layers,
-        "hidden_size": spec.model.hidden_size,
-        "model": spec.model,
-        **{name: getattr(spec, name) for name in names},
-    }
+def _members(spec: RunSpec, names: str) -> dict[str, Any]:
+    return {name: getattr(spec, name) for name in names.split()}
 
 
 def _flops_and_peak(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
@@ -144,28 +185,22 @@ def _flops_and_peak(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
 
 
 def _published(spec: RunSpec, workload: Workload) -> dict[str, Any]:
-    return {"reference": spec.exact_row(workload), "no_reference_because": spec.why_no_figure(workload)}
-
-
-def _placement(spec: RunSpec) -> dict[str, Any]:
-    names = ("environment", "runtime", "launcher", "walltime_minutes", "settings", "env", "plugin_settings")
-    image = spec.image.reference if spec.image else None
-    return {"image": image, **{name: getattr(spec, name) for name in names}}
+    return {
+        "reference": spec.exact_row(workload),
+        "no_reference_because": spec.why_no_figure(workload),
+    }
 
 
 def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The resolved run as rows of setting, value and origin for the table."""
     expected, flops, figure = facts["expected"], facts["flops_per_sample"], facts["reference"]
-    letters = {f"{name} ": getattr(spec.parallelism, name) for name in spec.parallelism.__struct_fields__}
+    letters = spec.parallelism.__struct_fields__
     shown: dict[str, Any] = {
         "workload": f"{spec.plugin} {spec.workload}",
-        **{k: facts[k] for k in ("size", "dtype", "gpu_type", "gpus", "layout_of", "scaled_from", "nodes", "recipe",
-                                 "driver")},
-        **{k: facts[k] for k in ("image", "environment", "sequence_length", "layers", "hidden_size")},
-        **{name.strip(): value for name, value in letters.items()},
-        **{k: facts[k] for k in ("micro_batch_size", "global_batch_size", "gradient_accumulation", "cuda_graphs",
-                                 "recompute_layers", "offload_layers", "steps", "window")},
-        "flops_per_sample": flops["full"] and f"{flops['full']:.4g} full, {flops['causal']:.4g} causal",
+        **{name: facts[name] for name in FIRST.split()},
+        **{name: getattr(spec.parallelism, name) for name in letters},
+        **{name: facts[name] for name in SECOND.split()},
+        "flops_per_sample": flops["full"] and _both(flops),
         "peak_tflops": f"{spec.peak.tflops:g}" if spec.peak else "unknown",
         "published": _published_text(facts),
         **_expected(expected, spec),
@@ -173,7 +208,7 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
         **{f"settings.{key}": value for key, value in spec.settings.items()},
         **{f"env.{key}": value for key, value in spec.env.items()},
         **_plugin_settings(spec),
-    }  # fmt: skip
+    }
     disputed = f"; disputed: {figure.disputed}" if figure and figure.disputed else ""
     prediction = expected.unknown_because or expected.source
     origins = {
@@ -185,10 +220,14 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
         "expected_memory": prediction,
     }
     return [
-        {"setting": key, "value": cell(value), "origin": origins.get(key, "")}
+        {"setting": key, "value": format_cell(value), "origin": origins.get(key, "")}
         for key, value in shown.items()
         if value is not None
     ]
+
+
+def _both(flops: dict[str, Any]) -> str:
+    return f"{flops['full']:.4g} full, {flops['causal']:.4g} causal"
 
 
 def _plugin_settings(spec: RunSpec) -> dict[str, Any]:
@@ -209,14 +248,12 @@ def _peak_origin(spec: RunSpec) -> str:
 
 def _expected(expected: Expected, spec: RunSpec) -> dict[str, str | None]:
     """Step time and memory that are expected; empty for a run for which nothing is predicted."""
-    from ..run.expectation import announced, interval
-
-    if announced(expected, spec) is None:
-        return {}
     time, memory = expected.step_time_s, expected.memory_gb
+    if time.value is None and memory.value is None and (spec.mini or spec.gpu_type == "cpu"):
+        return {}
     return {
-        "expected": "unknown" if time.value is None else f"{interval(time)} s per step",
-        "expected_memory": None if memory.value is None else f"{interval(memory, 0)} GB per GPU",
+        "expected": "unknown" if time.value is None else f"{time.text()} s per step",
+        "expected_memory": None if memory.value is None else f"{memory.text(0)} GB per GPU",
     }
 
 
@@ -228,9 +265,3 @@ def _published_text(facts: dict[str, Any]) -> str:
     mfu = f", MFU {100 * row.mfu:.4g} %" if row.mfu is not None else ""
     peak = f" of {row.peak_tflops:g}" if mfu and row.peak_tflops else ""
     return f"{row.step_time_s:g} s per step{tflops}{mfu}{peak}"
-
-
-def _findings(spec: RunSpec, workspace: Workspace) -> list[Finding]:
-    from ..run.context import findings
-
-    return findings(spec, workspace.plugins.framework(spec.plugin))
