@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import UsageError
-from ..model import Scalar, Setting, Workload
+from ..model.base import Scalar
+from ..model.workload import Setting, Workload
 from ..phrases import did_you_mean
 
 LETTERS = ("tp", "pp", "cp", "ep", "etp", "vp", "fsdp")

@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 from ..errors import UsageError
-from ..model import Step
 from ..model.result import Window
+from ..model.step import Step
 from . import stats
 
 SHARE = 3
