@@ -29,9 +29,9 @@ def explicit_options(
     ]
 
 
-def _belongs(name: str, wanted: set[str]) -> bool:
-    """Whether `wanted` contains the parameter. `plugin_settings` stands for the parameters of all plugins."""
-    return name in wanted or (SEPARATOR in name and "plugin_settings" in wanted)
+def _belongs(name: str, parameters: set[str]) -> bool:
+    """Whether `parameters` contains the parameter. `plugin_settings` stands for the parameters of all plugins."""
+    return name in parameters or (SEPARATOR in name and "plugin_settings" in parameters)
 
 
 def _spelling(parameter: click.Parameter) -> str:

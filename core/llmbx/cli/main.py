@@ -184,12 +184,12 @@ def _providers(points: list[EntryPoint]) -> str:
 def summary(point: EntryPoint) -> str:
     """The first line of the verb's module docstring, read from its source without importing it."""
     try:
-        package, *rest = point.module.split(".")
+        package, *names = point.module.split(".")
         # Look up the top package only: finding a module inside a package would import the package.
         module = importlib.util.find_spec(package)
         if module is None:
             return MISSING
-        source = _source(module, rest).read_text(encoding="utf-8")
+        source = _source(module, names).read_text(encoding="utf-8")
         text = _docstring(source)
     except (ImportError, OSError, SyntaxError, ValueError, IndexError, AttributeError):
         return MISSING
@@ -205,11 +205,11 @@ def _docstring(source: str) -> str:
     return ast.get_docstring(ast.parse(source)) or ""
 
 
-def _source(package: ModuleSpec, rest: list[str]) -> Path:
-    """The source file of the module `rest` of a package, or of the package itself."""
-    if not rest:
+def _source(package: ModuleSpec, names: list[str]) -> Path:
+    """The source file of the module `names` of a package, or of the package itself."""
+    if not names:
         return Path(package.origin or "")
-    base = Path((package.submodule_search_locations or [])[0]).joinpath(*rest)
+    base = Path((package.submodule_search_locations or [])[0]).joinpath(*names)
     return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
 

@@ -199,11 +199,11 @@ def run_options(function: F, own_steps: bool = False) -> F:
     @click.pass_context
     def wrapped(ctx: click.Context, /, **arguments: Any) -> Any:
         arguments["plugin_settings"] = pop_settings(arguments)
-        rest = {key: arguments.pop(key) for key in list(arguments) if key not in {*RUN_OPTIONS, "plugin_settings"}}
+        others = {key: arguments.pop(key) for key in list(arguments) if key not in {*RUN_OPTIONS, "plugin_settings"}}
         request = build_request(arguments) if arguments.get("names") or arguments.get("workload") else None
         if request and own_steps:
             request = request.replace(steps_option="--max-steps")
-        return ctx.invoke(function, request=request, **rest)
+        return ctx.invoke(function, request=request, **others)
 
     wrapped.__doc__ = function.__doc__
     for option in reversed(RUN_OPTIONS.values()):

@@ -111,7 +111,7 @@ def disable(path: Path) -> None:
     full, paths = full_path(path), enabled(os.environ)
     if full not in paths:
         raise UsageError(f"{path} is not enabled{did_you_mean(full, paths)}")
-    _write(enabled_file(os.environ), [other for other in paths if other != full])
+    _write(enabled_file(os.environ), [kept for kept in paths if kept != full])
     click.echo(f"disabled {full}")
 
 

@@ -186,8 +186,8 @@ def _measured(
 def _require_result(format_: str, preview: bool, detach: bool) -> None:
     """Refuse what has no result to judge, or another one."""
     if preview or detach:
-        other = "--detach" if detach else "--dry-run or --emit-script"
-        raise UsageError(f"--format {format_} cannot be combined with {other}: there is no result to report")
+        options = "--detach" if detach else "--dry-run or --emit-script"
+        raise UsageError(f"--format {format_} cannot be combined with {options}: there is no result to report")
 
 
 Finish = Callable[[list[Result | Started], str | None], None]

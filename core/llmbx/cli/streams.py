@@ -40,8 +40,8 @@ def visible_json(text: str) -> str:
     return text if text.isascii() and "\x7f" not in text else _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return {13: "\\r", 0: "\\0"}.get(code, f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
 

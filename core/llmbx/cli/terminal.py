@@ -105,15 +105,15 @@ def _measured(result: Result) -> list[str]:
     return lines
 
 
-def measure_text(known: MeasureFacts) -> str:
+def measure_text(measure: MeasureFacts) -> str:
     """A measure in one line: of a count the rate first, of others mean and standard deviation."""
-    if known.mean is None:
+    if measure.mean is None:
         return "unknown: no measured step has a value"
-    spread = f" ± {number(known.std)}" if known.std is not None else ""
-    mean = f"{number(known.mean)}{spread} {known.unit}"
-    if known.per_second is None:
+    spread = f" ± {number(measure.std)}" if measure.std is not None else ""
+    mean = f"{number(measure.mean)}{spread} {measure.unit}"
+    if measure.per_second is None:
         return mean
-    return f"{number(known.per_second)} {known.unit}/s ({mean} per step)"
+    return f"{number(measure.per_second)} {measure.unit}/s ({mean} per step)"
 
 
 def _unit(result: Result) -> str:

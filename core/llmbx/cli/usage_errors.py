@@ -114,9 +114,9 @@ def _instead(typed: str, context: click.Context) -> str:
     names = [name for param in params for name in param.opts if name.startswith("--")]
     if isinstance(command, click.Group) and typed.lstrip("-") in command.list_commands(context):
         return f": use {context.command_path} {typed.lstrip('-')}"
-    other = VARIABLES if _is_run(command) else ()
+    variables = VARIABLES if _is_run(command) else ()
     arguments = [word for param in params if isinstance(param, click.Argument) for word in _name(param).split()]
-    phrase = synonym(typed, [*names, *other, *(word.strip("[]") for word in arguments)])
+    phrase = synonym(typed, [*names, *variables, *(word.strip("[]") for word in arguments)])
     if phrase is None and "--set" in names:
         phrase = _of_plugins(typed, names, _is_run(command))
     if phrase is not None:

@@ -114,11 +114,11 @@ class Workspace:
         return join(kind, self.profile(request), os.environ, options, set_keys=set_keys.get(plugin, ())).values
 
 
-def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:
+def _require_known(what: str, spec: RunSpec, names: Collection[str]) -> None:
     """Raise `UsageError`, with the origin of the name, if no plugin provides the launcher or runtime."""
     name = getattr(spec, what)
-    if name not in known:
-        raise UsageError(f"{spec.origins[what]}: no {what} named '{name}'{did_you_mean(name, known)}")
+    if name not in names:
+        raise UsageError(f"{spec.origins[what]}: no {what} named '{name}'{did_you_mean(name, names)}")
 
 
 def install_and_plugins() -> tuple[Install, Callable[[], Plugins]]:

@@ -154,14 +154,14 @@ def check_keys(
         _check_table(profile, plugin, [*keys, *getattr(kinds.get(plugin), "__struct_fields__", ())], place)
 
 
-def _check_table(profile: Profile, plugin: str, known: Collection[str], place: str) -> None:
+def _check_table(profile: Profile, plugin: str, keys: Collection[str], place: str) -> None:
     """Raise `UsageError` if a framework's entry in the profile is not a table, or has an unknown key."""
     table = profile.cluster.plugin_keys.get(plugin, {})
     if not isinstance(table, dict):
         raise UsageError(f"{place}.{plugin}: expected a table, got {table!r}")
     for key in table:
-        if key not in known:
-            raise UsageError(f"{place}.{plugin}: unknown key '{key}'{did_you_mean(key, known)}")
+        if key not in keys:
+            raise UsageError(f"{place}.{plugin}: unknown key '{key}'{did_you_mean(key, keys)}")
 
 
 def merged(layers: Sequence[Layer]) -> Joined:

@@ -87,27 +87,27 @@ def _open(path: Path, folder: int, most: int) -> bytes | None:
         return stream.read(most)
 
 
-def _check(path: Path, found: os.stat_result, folder: os.stat_result) -> None:
+def _check(path: Path, status: os.stat_result, folder: os.stat_result) -> None:
     """Raise `_Fault` if another user can have written this file or link, or can exchange it."""
     me = os.geteuid()
-    own = folder.st_uid in (me, 0) and found.st_uid == me
-    if found.st_uid not in (me, 0):
-        what = f"it belongs to {user_name(found.st_uid)} (mode {_mode(found)})"
+    own = folder.st_uid in (me, 0) and status.st_uid == me
+    if status.st_uid not in (me, 0):
+        what = f"it belongs to {user_name(status.st_uid)} (mode {_mode(status)})"
         raise _Fault(what, f"chown {user_name(me)} {path}", fixable=False)
     if (who := _writers(folder)) is not None:
         fixable = own and folder.st_uid == me and not folder.st_mode & stat.S_ISVTX  # such as /tmp
         what = f"its folder is writable by {who[0]} (mode {_mode(folder)})"
         raise _Fault(what, f"chmod {who[1]} {path.parent}", fixable)
-    if not stat.S_ISLNK(found.st_mode) and (who := _writers(found)) is not None:
-        raise _Fault(f"it is writable by {who[0]} (mode {_mode(found)})", f"chmod {who[1]} {path}", fixable=own)
+    if not stat.S_ISLNK(status.st_mode) and (who := _writers(status)) is not None:
+        raise _Fault(f"it is writable by {who[0]} (mode {_mode(status)})", f"chmod {who[1]} {path}", fixable=own)
 
 
-def _writers(found: os.stat_result) -> tuple[str, str] | None:
+def _writers(status: os.stat_result) -> tuple[str, str] | None:
     """Who besides its owner can write, and the mode that forbids it; None if no other user can."""
-    group = bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
-    if found.st_mode & stat.S_IWOTH:
+    group = bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
+    if status.st_mode & stat.S_IWOTH:
         return "all users", "go-w" if group else "o-w"
-    return (f"group {_group_name(found.st_gid)}", "g-w") if group else None
+    return (f"group {_group_name(status.st_gid)}", "g-w") if group else None
 
 
 def _is_own_group(gid: int) -> bool:
@@ -132,5 +132,5 @@ def _group_name(gid: int) -> str:
         return str(gid)
 
 
-def _mode(found: os.stat_result) -> str:
-    return f"{stat.S_IMODE(found.st_mode):04o}"
+def _mode(status: os.stat_result) -> str:
+    return f"{stat.S_IMODE(status.st_mode):04o}"

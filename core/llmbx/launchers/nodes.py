@@ -46,11 +46,11 @@ def parse_node(text: str) -> Node:
     facts: dict[str, str] = {}
     gpus = []
     for line in text.splitlines():
-        word, _, rest = line.partition(" ")
+        word, _, value = line.partition(" ")
         if word == "gpu":
-            gpus.append(parse_gpu(rest))
-        elif rest.strip():
-            facts.setdefault(word, rest.strip())
+            gpus.append(parse_gpu(value))
+        elif value.strip():
+            facts.setdefault(word, value.strip())
     return Node(
         host=facts.get("host"),
         hostname=facts.get("hostname"),

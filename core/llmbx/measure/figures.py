@@ -120,12 +120,12 @@ def on_machine(figures: Figures, gpus: int | None, peak: Peak | None) -> Figures
 
 def _gaps(window: Window, counted: int, measured: Sequence[Step]) -> Iterator[str]:
     """Warnings about steps missing from an explicit window, and about the lines of a log with an interval."""
-    every = log_interval([step.number for step in measured])
+    interval = log_interval([step.number for step in measured])
     if any(step.covers > 1 for step in measured):
         spread = "; the deviation, minimum and maximum are those of the means"
-        yield f"the log has the mean of every {every if every > 1 else measured[-1].covers} steps{spread}"
-    elif every > 1:
-        yield f"the log has one line for {every} steps: the steps of these lines are measured"
+        yield f"the log has the mean of every {interval if interval > 1 else measured[-1].covers} steps{spread}"
+    elif interval > 1:
+        yield f"the log has one line for {interval} steps: the steps of these lines are measured"
     elif counted and window.policy not in ("last", "auto") and window.span is not None and counted < window.span:
         yield f"only {counted} of the {window.span} steps of the window {window.policy} could be measured"
 

@@ -12,9 +12,9 @@ def mean(values: Iterable[float | None]) -> float | None:
     """The arithmetic mean; None for no values, if one is None (unknown), or if the sum overflows."""
     from statistics import fmean
 
-    every = list(values)
-    numbers = [value for value in every if value is not None]
-    return _defined(fmean, numbers) if len(numbers) == len(every) else None
+    all_values = list(values)
+    numbers = [value for value in all_values if value is not None]
+    return _defined(fmean, numbers) if len(numbers) == len(all_values) else None
 
 
 def sample_std(values: Sequence[float]) -> float | None:

@@ -74,17 +74,19 @@ def _range(
     first, last = (int(bound) for bound in policy.split("-"))
     inside = tuple(sorted(number for number in excluded if first <= number <= last))
     numbers = sorted(step.number for step in steps)
-    every = log_interval(numbers)
+    interval = log_interval(numbers)
     chosen = [step for step in usable if first <= _covered(step)[0] and step.number <= last]
-    reason = f"as requested; {_printed(every, chosen)}" if every > 1 else "as requested"
+    reason = f"as requested; {_printed(interval, chosen)}" if interval > 1 else "as requested"
     if not numbers:
         reason = "the log contains no steps"
-    elif numbers[-1] + every <= last:
+    elif numbers[-1] + interval <= last:
         chosen, reason = [], f"the log ends at step {numbers[-1]}"
     elif not chosen:
-        reason = "no step in it has a time" if every == 1 else f"it has no whole interval; {_printed(every, usable)}"
+        reason = (
+            "no step in it has a time" if interval == 1 else f"it has no whole interval; {_printed(interval, usable)}"
+        )
     window = Window(first=first, last=last, policy=policy, excluded=inside, reason=reason)
-    if chosen and every == 1 and window.span is not None and len(chosen) < window.span:
+    if chosen and interval == 1 and window.span is not None and len(chosen) < window.span:
         window = window.replace(reason=f"as requested; only {len(chosen)} of {window.span} steps could be measured")
     return window, chosen
 
@@ -94,11 +96,11 @@ def _covered(step: Step) -> range:
     return range(step.number - step.covers + 1, step.number + 1)
 
 
-def _printed(every: int, steps: Sequence[Step]) -> str:
+def _printed(interval: int, steps: Sequence[Step]) -> str:
     """What the lines of a log with an interval have."""
     if any(step.covers > 1 for step in steps):
-        return f"each line has the mean of {every} steps"
-    return f"each line has the time of one step of {every}"
+        return f"each line has the mean of {interval} steps"
+    return f"each line has the time of one step of {interval}"
 
 
 def _window(policy: str, chosen: list[Step], excluded: Collection[int], reason: str) -> tuple[Window, list[Step]]:
@@ -173,11 +175,11 @@ def with_covers(steps: Sequence[Step], begun: int) -> list[Step]:
 
     `begun` is the number of the last step before the training began. After a lost line, a mean covers one interval.
     """
-    every = log_interval([step.number for step in steps])
-    if every == 1:
+    interval = log_interval([step.number for step in steps])
+    if interval == 1:
         return [*steps]
     before = [min(begun, steps[0].number - 1), *(step.number for step in steps)]
-    return [step.replace(covers=min(every, step.number - last)) for last, step in zip(before, steps, strict=False)]
+    return [step.replace(covers=min(interval, step.number - last)) for last, step in zip(before, steps, strict=False)]
 
 
 def begun_after(loaded: Iterable[int], first: int | None, steps: Sequence[Step]) -> int:

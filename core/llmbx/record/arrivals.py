@@ -63,20 +63,20 @@ class Arrivals(Value, frozen=True):
 
 
 def note(
-    run: Run, found: Sequence[Arrival], reads: Mapping[str, Sequence[Read]] = {}, clock_set: Sequence[Setting] = ()
+    run: Run, arrivals: Sequence[Arrival], reads: Mapping[str, Sequence[Read]] = {}, clock_set: Sequence[Setting] = ()
 ) -> None:
     """Store the arrivals of the run's current job. A read-only folder is ignored.
 
     Of very many `reads` some are dropped: what they covered counts as read with the next one.
     """
     job = run.record.job
-    if job is None or not (found or reads):
+    if job is None or not (arrivals or reads):
         return
     most = max(1, MOST // max(1, len(reads)))
     stored = Arrivals(
         job_id=job.job_id,
-        steps=tuple((number, at) for number, at, _ in found),
-        widths=tuple(round(width, 3) for *_, width in found),
+        steps=tuple((number, at) for number, at, _ in arrivals),
+        widths=tuple(round(width, 3) for *_, width in arrivals),
         reads={name: tuple(_thinned(times, most)) for name, times in reads.items()},
         clock_set=tuple(clock_set),
     )
@@ -98,29 +98,29 @@ def reads_of(run: Run) -> dict[str, tuple[Read, ...]]:
     return arrivals.reads if job is not None and arrivals is not None and arrivals.job_id == job.job_id else {}
 
 
-def add_read(known: list[Read], end: int, at: float | None) -> None:
+def add_read(reads: list[Read], end: int, at: float | None) -> None:
     """Add a read; of very many, every second one is dropped."""
-    known.append((end, at))
-    if len(known) > MOST:
-        del known[1:-1:2]
+    reads.append((end, at))
+    if len(reads) > MOST:
+        del reads[1:-1:2]
 
 
 def _thinned(reads: Sequence[Read], most: int) -> Sequence[Read]:
-    every = -(-len(reads) // most)
-    return reads[(len(reads) - 1) % every :: every] if every > 1 else reads
+    interval = -(-len(reads) // most)
+    return reads[(len(reads) - 1) % interval :: interval] if interval > 1 else reads
 
 
-def add(known: list[Arrival], number: int, at: float, width: float) -> None:
+def add(arrivals: list[Arrival], number: int, at: float, width: float) -> None:
     """Add an arrival; of very many, every second one is dropped."""
-    known.append((number, at, width))
-    if len(known) > MOST:
-        del known[1:-1:2]
+    arrivals.append((number, at, width))
+    if len(arrivals) > MOST:
+        del arrivals[1:-1:2]
 
 
-def add_setting(known: list[Setting], at: float, set_by: float) -> None:
+def add_setting(settings: list[Setting], at: float, set_by: float) -> None:
     """Add a setting of the wall clock if it differs from the last one; of very many, the first ones are kept."""
-    if abs(set_by - (known[-1][1] if known else 0.0)) >= SET_S and len(known) < MOST:
-        known.append((at, round(set_by, 3)))
+    if abs(set_by - (settings[-1][1] if settings else 0.0)) >= SET_S and len(settings) < MOST:
+        settings.append((at, round(set_by, 3)))
 
 
 def _read(folder: RunFolder) -> Arrivals | None:

@@ -106,17 +106,17 @@ def checked(where: int, name: str, owner: int) -> int:
     return fd
 
 
-def _check(found: os.stat_result, fd: int, owner: int) -> None:
+def _check(status: os.stat_result, fd: int, owner: int) -> None:
     """Raise `OSError` if an open file must not be read."""
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a regular file')}")
-    if found.st_uid not in (owner, os.geteuid(), 0):
-        raise PermissionError(errno.EPERM, f"it belongs to user {user_name(found.st_uid)}, not to the folder's owner")
-    if found.st_uid != owner and found.st_nlink > 1:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(status.st_mode), 'not a regular file')}")
+    if status.st_uid not in (owner, os.geteuid(), 0):
+        raise PermissionError(errno.EPERM, f"it belongs to user {user_name(status.st_uid)}, not to the folder's owner")
+    if status.st_uid != owner and status.st_nlink > 1:
         # Where the system does not restrict hard links, a stranger can give a private file of the reader a name here.
-        raise PermissionError(errno.EPERM, f"it is a hard link to a file of user {user_name(found.st_uid)}")
-    missing = found.st_size - found.st_blocks * 512
-    if missing > LARGEST_HOLE and _first_hole(fd) < found.st_size:  # a compressed file has none
+        raise PermissionError(errno.EPERM, f"it is a hard link to a file of user {user_name(status.st_uid)}")
+    missing = status.st_size - status.st_blocks * 512
+    if missing > LARGEST_HOLE and _first_hole(fd) < status.st_size:  # a compressed file has none
         raise OSError(errno.EFBIG, f"{missing >> 30} GiB of it are a hole, without data on the disk")
 
 
