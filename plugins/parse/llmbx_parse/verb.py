@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from llmbx.api.verbs import format_option
 if TYPE_CHECKING:
     from llmbx.api.verbs import LogReading
 
+    from .parsed_log import ParsedLog
     from .rows import Row
 
 DEFAULT = Path("experiments")
@@ -105,12 +106,9 @@ def command(
       llmbx parse train.log --gpu-type h100 --gpus 64
     """
     from llmbx.api import UsageError
-    from llmbx.api.verbs import check_window, load_plugins, path_or_run
+    from llmbx.api.verbs import check_window, path_or_run
 
-    from .find import find_logs
-    from .formats import with_formats
     from .machine import machine_of
-    from .parsed_log import parse_file
     from .rows import row_of
 
     if not paths and not DEFAULT.is_dir():
@@ -118,22 +116,34 @@ def command(
             "no folder ./experiments here; specify a log or a folder: llmbx parse PATH"
         )
     policy = check_window(window) if window is not None else None
-    plugins = load_plugins()
-    formats = plugins.log_formats()
-    places = [path_or_run(path) for path in paths] or (DEFAULT,)
-    files = with_formats(find_logs(places), formats, plugins, log_format)
+    places = [path_or_run(path) for path in paths] or [DEFAULT]
     machine = machine_of(gpu_type, gpus, dtype)
     rows, readings = [], []
-    for file in files:
-        log = parse_file(file, formats, plugins)
-        if log is not None:
-            rows.append(row_of(log, policy, format_ == "json", machine))
-            readings += [log.reading] if save else []
+    for log in _read(places, log_format):
+        rows.append(row_of(log, policy, format_ == "json", machine))
+        readings += [log.reading] if save else []
     if save:
         _save(readings, policy)
     _print(rows, format_, full_names)
     if not any(row.valid for row in rows):
         _exit_without_measurement(rows, paths or (DEFAULT,))
+
+
+def _read(places: Sequence[Path], log_format: str | None) -> Iterator[ParsedLog]:
+    """Yield the training logs at these places, each when it has been read."""
+    from llmbx.api.verbs import load_plugins
+
+    from .find import find_logs
+    from .formats import with_formats
+    from .parsed_log import parse_file
+
+    plugins = load_plugins()
+    formats = plugins.log_formats()
+    files = with_formats(find_logs(places), formats, plugins, log_format)
+    for file in files:
+        log = parse_file(file, formats, plugins)
+        if log is not None:
+            yield log
 
 
 def _exit_without_measurement(rows: Sequence[Row], paths: Sequence[Path]) -> None:
