@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .progress import Progress
     from .workspace import Workspace
 
-
 POLL_S = 0.5
 """Seconds between two looks at a run that another process prepares or is about to retry."""
 

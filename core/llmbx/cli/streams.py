@@ -18,7 +18,6 @@ from ..errors import InfraError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-
 _CONTROLS = bytes({*range(32), 127} - {9, 10})
 _HIDDEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]")
 """Control characters besides tab and line feed, and those that change the direction or the lines of a text."""

@@ -46,7 +46,6 @@ _REFUSED = re.compile(
     r"|No such file or directory: \S{1,300}\.(?:sqsh|sif)|failed to mount: .{1,300}No such file|could not open image"
 )
 
-
 FIRST = "first"
 """Fact of an event of a launcher: this rank ended before all others. Its place among the lines of a log is unknown."""
 

@@ -21,7 +21,6 @@ from .base import Value
 if TYPE_CHECKING:
     from .workload import ModelShape
 
-
 TRAINING = 3
 """Operations of forward and backward pass, relative to those of the forward pass."""
 

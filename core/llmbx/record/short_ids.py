@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..config.install import Install
 
-
 FOLDER = "ids"
 SHORTEST, LONGEST = 4, 8
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

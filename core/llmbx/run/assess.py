@@ -34,7 +34,6 @@ from .verdict import Verdict, judge, with_end
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins
 
-
 TAIL_BYTES = 1 << 16
 
 NO_PLUGIN = "its steps were not judged and no check was made: no installed plugin registers a judge"
