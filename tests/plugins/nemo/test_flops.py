@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.model import ModelShape, layerwise
+from llmbx.model import ModelShape, layers
 from llmbx.model.flops import attention, embedding, mlp
 from llmbx_nemo import flops
 from llmbx_nemo.workloads import workloads
@@ -141,7 +141,7 @@ def uncounted(model: ModelShape) -> float:
     the convolutions.
     """
     extra, hidden = model.mtp_layers or 0, model.hidden_size
-    _, moe = layerwise.feed_forward_layers(model)
+    _, moe = layers.feed_forward_layers(model)
     router = 6 * hidden * (model.experts or 0) * (moe + extra)
     if not model.ssm_layers:
         return float(router)
