@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +21,8 @@ class Made:
 
     `arrivals` are the seconds at which the steps' lines are read, by number; `seen` the GPUs that the first rank saw;
     `configured` the facts that the final configuration states wrongly; `nodes` the answer of nvidia-smi on each node,
-    one line per GPU; `lasted` how many seconds the run took.
+    one line per GPU, and `hosts` further facts of it; `lasted` how many seconds the run took; `flops` what the plugin
+    computes for a sample; `commas` the value that is printed with a decimal comma.
     """
 
     spec: RunSpec
@@ -37,6 +39,9 @@ class Made:
     exit_code: int = 0
     configured: Numbers = dataclasses.field(default_factory=dict)
     lasted: float = 1e6
+    hosts: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    flops: float | None = None
+    commas: str | None = None
 
     def every(self, **values: Any) -> None:
         """Set values of every step; a function gets the position of the step, from 0."""
@@ -64,6 +69,7 @@ def made(name: str, time_s: float) -> Made:
             "tokens": spec.tokens_per_step,
             "skipped": 0,
             "nan": 0,
+            "scale": 1.0,
             "total": first + spec.steps - 1,
         }
         for k in range(spec.steps)
@@ -148,11 +154,23 @@ def text(log: Made) -> str:
     return "\n".join(lines) + "\n"
 
 
+_KEYS = {
+    "time": r"(?:elapsed time per iteration \(ms\)|train_step_timing in s|seconds): ",
+    "loss": r"(?:lm loss|reduced_train_loss|, loss): ",
+    "grad": r"grad[ _]norm: ",
+}
+
+
 def _body(log: Made, line: Callable[[Numbers], str]) -> list[str]:
     found = []
     for place, step in enumerate(log.steps):
-        found += [line(step), *log.inside.get(place, [])]
+        found += [_with_comma(line(step), log.commas), *log.inside.get(place, [])]
     return found
+
+
+def _with_comma(line: str, field: str | None) -> str:
+    """The line as a program prints it in a locale with a decimal comma."""
+    return re.sub(rf"({_KEYS[field]}\d+)\.", r"\1,", line) if field else line
 
 
 def _stamp(step: Numbers, form: str, usual: str) -> str:
@@ -188,9 +206,13 @@ def _bridge_line(step: Numbers) -> str:
     stamp = _stamp(step, "%Y-%m-%d %H:%M:%S", "2026-03-27 23:08:06")
     return (
         f" [{stamp}] iteration {step['number']:8d}/{step['total']:8d} |{consumed}"
-        f" elapsed time per iteration (ms): {1000 * step['time']:.1f} |{rate}{batch}{loss} loss scale: 1.0 |{grad} "
+        f" elapsed time per iteration (ms): {_milliseconds(step['time'])} |{rate}{batch}{loss} loss scale: {step['scale']:.1f} |{grad} "
         f"number of skipped iterations: {step['skipped']:3d} | number of nan iterations: {step['nan']:3d} |"
     )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.1f}" if seconds > 1e-4 else f"{1000 * seconds:.6f}"
 
 
 def _nemo2(log: Made) -> list[str]:
