@@ -52,6 +52,7 @@ LIMITS: Mapping[str, tuple[float, float, bool]] = {
     "loss": (-LARGEST_VALUE, LARGEST_VALUE, True),
     "grad_norm": (-LARGEST_VALUE, LARGEST_VALUE, True),
     "learning_rate": (-LARGEST_VALUE, LARGEST_VALUE, True),
+    "loss_scale": (-LARGEST_VALUE, LARGEST_VALUE, True),
     "global_batch_size": (0, LARGEST_COUNT, False),
     "consumed_samples": (0, LARGEST_COUNT, False),
     "tokens": (0, LARGEST_COUNT, False),

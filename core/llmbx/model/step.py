@@ -30,6 +30,8 @@ class Step(Value, frozen=True, gc=False):  # a log has millions, and a step cann
     """Gradient norm."""
     learning_rate: float | None = None
     """Learning rate."""
+    loss_scale: float | None = None
+    """Factor of the loss, against underflow of the gradients."""
     global_batch_size: int | None = None
     """Samples in the step."""
     consumed_samples: int | None = None

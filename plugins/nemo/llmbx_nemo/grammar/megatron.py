@@ -289,6 +289,7 @@ def _step(reading: Reading, attempt: int) -> Step:
         loss=loss,
         grad_norm=grad,
         learning_rate=number(values.get("lr")),
+        loss_scale=number(values.get("scale")),
         global_batch_size=batch,
         consumed_samples=integer(values.get("consumed")),
         tokens=batch * sequence if batch and sequence else None,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from llmbx.api import Check
 
-from . import damage, end, hardware, loss, timing, work
+from . import change, damage, end, hardware, loss, outside, timing, work
 
 GROUPS: dict[str, tuple[Check, ...]] = {
-    "Loss": loss.CHECKS,
+    "Loss": (*loss.CHECKS, *change.CHECKS),
     "Work": work.CHECKS,
-    "Time": timing.CHECKS,
+    "Time": (*timing.CHECKS, *outside.CHECKS),
     "End": end.CHECKS,
     "Hardware": hardware.CHECKS,
     "Log": damage.CHECKS,

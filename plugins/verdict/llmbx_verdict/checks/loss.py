@@ -9,6 +9,7 @@ from llmbx.api import (
     Answer,
     Check,
     Evidence,
+    ModelShape,
     NotPossible,
     Step,
     Training,
@@ -17,8 +18,11 @@ from llmbx.api import (
 
 from .common import MOST
 
-START = (0.7, 1.5)
+START = (0.95, 1.12)
 """The first loss as a multiple of ln(vocabulary). Measured in real minis: 1.00 to 1.09."""
+
+INITIAL_STD = 0.02
+"""Largest standard deviation of the weights of an untrained model, in the recipes and in Megatron-Core's default."""
 
 ALWAYS = ("loss", "learning_rate", "global_batch_size")
 """Fields of which a log without any is that of a rank which prints times only."""
@@ -77,12 +81,18 @@ def start(evidence: Evidence) -> Answer:
     if first.number != evidence.first or not first.loss or not math.isfinite(first.loss):
         return NotPossible(reason="the log has no loss of the first step")
     expected = math.log(evidence.spec.model.vocab_size)
-    if START[0] * expected <= first.loss <= START[1] * expected:
+    low, high = START[0] * expected, START[1] * expected + _of_logits(evidence.spec.model)
+    if low <= first.loss <= high:
         return None
     return (
         f"the first loss is {first.loss:.4g}, but an untrained model with a vocabulary of "
-        f"{evidence.spec.model.vocab_size} has about {expected:.4g}"
+        f"{evidence.spec.model.vocab_size} and this width has {low:.4g} to {high:.4g}"
     )
+
+
+def _of_logits(model: ModelShape) -> float:
+    """What the logits of an untrained model add to its loss: half of their variance, which grows with the width."""
+    return model.hidden_size * INITIAL_STD**2 / 2
 
 
 def constant(evidence: Evidence) -> Answer:
@@ -257,7 +267,9 @@ CHECKS = (
         zero,
     ),
     Check(
-        "loss-start", "The loss of the first step, from 0.7 to 1.5 times ln(vocabulary).",
+        "loss-start",
+        "The loss of the first step: from 0.95 to 1.12 times ln(vocabulary), and half of the logits' variance above "
+        "it, which the recipe's width and initial weights (a standard deviation of at most 0.02) give.",
         "An untrained model knows nothing about the next token, so its loss is about ln(vocabulary). Another value "
         "means another vocabulary, loaded weights, or another loss.",
         "Compare the vocabulary and the checkpoint in the framework's final configuration.", "invalid", start,

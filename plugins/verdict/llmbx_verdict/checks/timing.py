@@ -280,18 +280,25 @@ def _clock(evidence: Evidence) -> Clock | NotPossible:
     return everything
 
 
-def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
-    """The clock is that of the follower; for a run that was not followed it is that of the log."""
+def stamps_of(evidence: Evidence, steps: Sequence[Step]) -> dict[int, tuple[float, float]] | NotPossible:
+    """When the line of each step was printed, earliest and latest.
+
+    The clock is that of the follower; for a run that was not followed it is that of the log.
+    """
     numbers = {step.number for step in steps}
     late = SHARED_DISK_S if evidence.spec is not None and evidence.spec.launcher != "local" else 0.0
     seen = evidence.arrivals[:-1]  # a program may print its last lines when it ends, long after their steps
-    stamps = {a.number: (a.at - a.width - late, a.at) for a in seen if a.number in numbers}
-    if not evidence.arrivals:
-        if abs(evidence.clock_set_s) > CLOCK_SET_S:
-            return NotPossible(
-                reason=f"the clock of the machine was set by {evidence.clock_set_s:+.0f} s during the run"
-            )
-        stamps = _printed(steps)
+    if evidence.arrivals:
+        return {a.number: (a.at - a.width - late, a.at) for a in seen if a.number in numbers}
+    if abs(evidence.clock_set_s) > CLOCK_SET_S:
+        return NotPossible(reason=f"the clock of the machine was set by {evidence.clock_set_s:+.0f} s during the run")
+    return _printed(steps)
+
+
+def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
+    stamps = stamps_of(evidence, steps)
+    if isinstance(stamps, NotPossible):
+        return stamps
     if len(stamps) < 2:
         return NotPossible(reason=ONE_READ if evidence.arrivals else NO_TIMES)
     first, last = min(stamps), max(stamps)
