@@ -6,6 +6,7 @@ import textwrap
 
 from fields import interface, records
 
+from llmbx.api import Signatures
 from llmbx.logs.timeline import CONNECTING
 
 KINDS = {
@@ -56,8 +57,7 @@ OTHERS = {
     "node_fail": "a node failed",
     "cancelled": "the job was cancelled",
     "nccl_warning": "a warning of the communication library, never fatal",
-    "network_warning": "a fault of a port or link that the run may survive",
-    "gpu_warning": "a message of the driver about a GPU (Xid) that the run may survive",
+    **{notice.event: f"{notice.means[0].lower()}{notice.means[1:].rstrip('.')}" for notice in Signatures.notices()},
     "nccl_lagging": "a watchdog or a barrier names the ranks that the others wait for (`ranks`)",
     "stopped": "the launcher or the scheduler ends the other ranks",
 }

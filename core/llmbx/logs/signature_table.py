@@ -14,8 +14,9 @@ from functools import cache
 from typing import Literal
 
 from .literals import Filter, skeleton_of
+from .notices import NOTICES
 
-Role = Literal["cause", "precursor", "contact", "watchdog", "end", "scheduler", "stopped", "detail"]
+Role = Literal["cause", "precursor", "contact", "watchdog", "end", "scheduler", "stopped", "detail", "notice"]
 """The role of a line in a failure.
 
 - `cause`: a failure with a reason of its own.
@@ -26,6 +27,7 @@ Role = Literal["cause", "precursor", "contact", "watchdog", "end", "scheduler", 
 - `scheduler`: the scheduler ended the job, and says why.
 - `stopped`: the launcher or the scheduler stops the other ranks. Always an echo.
 - `detail`: belongs to another line, and says more than that.
+- `notice`: says how the training ran (`notices`). Never a failure.
 """
 
 
@@ -48,6 +50,12 @@ class Signature:
 
 def _signature(kind: str, role: Role, pattern: str, elsewhere: bool | None = False) -> Signature:
     return Signature(kind, role, re.compile(pattern), elsewhere)
+
+
+def _noticed(role: Role) -> list[Signature]:
+    """The signatures of the notices with this role."""
+    notices = (notice for notice in NOTICES if notice.role == role)
+    return [_signature(n.event, n.role, pattern, n.elsewhere) for n in notices for pattern in n.patterns]
 
 
 _REPORT = r"\S{1,20} \d+ ?: {1,4}\d{1,9} \S.{2,60}?(?:\s\s|\()"
@@ -73,15 +81,12 @@ TABLE: tuple[Signature, ...] = (
     _signature(
         "gpu_error",
         "cause",
-        r"\bSXid\b.{0,40}(?:[Ff]atal|2[0-9]{4})|GPU is lost|[Ee]rror 802\b|not yet initialized",
+        r"\bSXid\b.{0,40}(?:(?<!Non-)(?<!non-)[Ff]atal|\b2[0-9]{4})|GPU is lost|[Ee]rror 802\b|not yet initialized",
         True,
     ),
     _signature("gpu_error", "cause", r"\bZE_RESULT_ERROR_DEVICE_LOST\b", True),
     _signature("gpu_error", "cause", r"\bHSA_STATUS_ERROR_\w+|\bZE_RESULT_ERROR_\w+"),
-    _signature("gpu_warning", "precursor", r"NVRM: Xid"),
-    _signature(
-        "network_warning", "precursor", r"async event: .{0,60}(?:error|fatal|down)|\bport error\b|link down", True
-    ),
+    *_noticed("precursor"),
     # memory
     _signature("out_of_memory", "cause", r"\boom[-_]kill|OOM Killed|[Oo]ut of memory: Killed|: Out Of Memory\b"),
     _signature("out_of_memory", "cause", r"stepd\S{0,255}: error: .{0,300}[Ee]xceeded (?:job |step )?memory limit"),
@@ -220,6 +225,7 @@ TABLE: tuple[Signature, ...] = (
     _signature("rank_exit", "end", r": error: \S{1,255}: tasks? [\d,-]+: [A-Z]"),
     _signature("rank_exit", "end", r"^\s*exitcode\s+: -?\d+"),
     _signature("rank_exit", "end", r": ssh exited with exit code \d+"),
+    *_noticed("notice"),
     _signature("nccl_warning", "detail", r"\bNCCL WARN\b"),
 )
 

@@ -8,7 +8,7 @@ The kinds of event (fatal, except the warnings, `stopped` and `nccl_lagging`):
 - `container_error`, `usage_error` (of the program's options), `shared_memory`
 - `exception` (the last line of a traceback), `interrupted` (KeyboardInterrupt), `rank_exit` (a rank's exit code)
 - `timeout`, `preempted`, `node_fail`, `cancelled`: reported by the scheduler; `stopped`: other ranks are ended
-- `nccl_warning`, `network_warning`, `gpu_warning`; `nccl_lagging`: a watchdog names the ranks that others wait for
+- `nccl_warning`, and those of `notices`; `nccl_lagging`: a watchdog names the ranks that others wait for
 
 `timeline` says which of them is the cause of a failure.
 """
@@ -24,6 +24,7 @@ from itertools import islice
 from ..model.failure import Failure
 from ..model.step import Event
 from .literals import Filter, skeleton_of
+from .notices import NOTICES, Notice
 from .origin import Origin, origin, unwrapped, without_times
 from .printed import whole
 from .signature_table import BY, Role, Signature, match, table_filter
@@ -43,7 +44,7 @@ FINISHED = "finished"
 
 TRACEBACK = "Traceback (most recent call last)"
 
-_QUIET: tuple[Role, ...] = ("detail", "precursor", "stopped")
+_QUIET: tuple[Role, ...] = ("detail", "notice", "precursor", "stopped")
 """Roles of the events that are not fatal; `cancelled` is, although the rank is only stopped."""
 
 _HOST = re.compile(
@@ -143,6 +144,11 @@ class Signatures:
         made at all: before the first one, a network that cannot be connected is worth a retry elsewhere.
         """
         return failure(events, later_steps, stepped)
+
+    @staticmethod
+    def notices() -> Sequence[Notice]:
+        """What events that are no failures mean for a run, in the order of docs/checks.md."""
+        return NOTICES
 
     def finished(self) -> None:
         """Mark the training loop as successfully finished: later failures happened after it."""

@@ -166,7 +166,7 @@ def _first(ordered: Sequence[Event], failed: bool) -> Event | None:
         place for place, what in enumerate(roles) if what == "cause" and place < min(scheduled, default=len(roles))
     ]
     ended = [place for place, what in enumerate(roles) if what == "end" and _by_itself(place, ordered, roles)]
-    if cancelled < len(ordered) and all(what in ("detail", "precursor") for what in roles[:cancelled]):
+    if cancelled < len(ordered) and all(what in ("detail", "notice", "precursor") for what in roles[:cancelled]):
         return None  # by its user; what ranks print while they are being stopped is not the cause
     if reasons:
         silent = [

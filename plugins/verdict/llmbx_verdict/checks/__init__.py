@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from llmbx.api import Check
 
-from . import change, damage, end, hardware, loss, outside, timing, work
+from . import change, damage, end, hardware, loss, notices, outside, timing, work
 
 GROUPS: dict[str, tuple[Check, ...]] = {
     "Loss": (*loss.CHECKS, *change.CHECKS),
@@ -17,5 +17,6 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     "End": end.CHECKS,
     "Hardware": hardware.CHECKS,
     "Log": damage.CHECKS,
+    "What the log says": notices.CHECKS,
 }
 """Every check, by group, in the order in which they run and in which the first finding becomes the cause."""

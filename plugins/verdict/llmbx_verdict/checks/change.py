@@ -138,11 +138,13 @@ def _jumps(steps: Sequence[Step], losses: Sequence[float]) -> str | None:
 
 def scatter(evidence: Evidence) -> Answer:
     """The loss goes up and down from step to step."""
+    if evidence.interval > 1 or len(evidence.steps) < MANY:
+        return NotPossible(reason=f"the log does not have {MANY} steps one after the other")
     return _by_place(evidence, _scatters)
 
 
 def _scatters(steps: Sequence[Step], losses: Sequence[float]) -> str | None:
-    half = len(losses) // 2 if len(losses) >= MANY else 0
+    half = len(losses) // 2
     for begin in (0, half):
         part = losses[begin : begin + half]
         rises = sorted(max(0.0, after / before - 1) for before, after in pairwise(part) if before > 0)

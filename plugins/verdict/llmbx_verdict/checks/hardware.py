@@ -19,8 +19,23 @@ BACKENDS = {"gpu": "a GPU", "cuda": "a GPU", "rocm": "a GPU", CPU: "a CPU"}
 """What a backend stated in a log runs on."""
 
 
+PART = re.compile(r"\bMIG\b|\b(?:GRID|vGPU)\b|-\d{1,3}[ABCQ](?:ME)?$")
+"""In the product name of a part of a GPU: a MIG slice (H100 MIG 1g.10gb), or a vGPU by its profile (H100-40C)."""
+
 ROUNDED_W = 1.0
 """A power limit this much below the default is the default: both are rounded."""
+
+ALIKE = {
+    "gpu": "products",
+    "gpu_clock_sm_max_mhz": "highest SM clocks (MHz)",
+    "gpu_clock_memory_max_mhz": "highest memory clocks (MHz)",
+    "gpu_power_limit_w": "power limits (W)",
+    "gpu_clock_application_mhz": "application clocks (MHz)",
+}
+"""Facts that all GPUs of a run have in common."""
+
+NODES_ALIKE = {"cpu": "CPUs", "cores": "numbers of CPU cores", "kernel": "kernels", "numa": "bindings to NUMA nodes"}
+"""Facts that all nodes of a run have in common."""
 
 Gpu = dict[str, Scalar]
 """What nvidia-smi says about one GPU, by the names in `llmbx.launchers.nodes.FACTS`."""
@@ -78,11 +93,51 @@ def mixed_gpus(evidence: Evidence) -> Answer:
     used = _queried(evidence)
     if isinstance(used, NotPossible):
         return used
-    for fact, what in (("gpu", "products"), ("gpu_clock_sm_max_mhz", "highest SM clocks (MHz)")):
+    for fact, what in ALIKE.items():
         values = _by_value(used, fact)
         if len(values) > 1:
             return f"the GPUs have different {what}: {_listed(values)}"
     return _unseen(evidence)
+
+
+def mixed_nodes(evidence: Evidence) -> Answer:
+    """The nodes differ in their CPU, kernel or binding."""
+    if evidence.spec is None:
+        return NO_SPEC
+    parts = []
+    for fact, what in NODES_ALIKE.items():
+        values: dict[str, list[str]] = {}
+        for number, node in enumerate(evidence.nodes):
+            if (value := getattr(node, fact)) is not None:
+                values.setdefault(str(value), []).append(_name(node, number))
+        if len(values) > 1:
+            parts.append(f"different {what}: {_listed(values)}")
+    return f"the nodes have {'; '.join(parts)}" if parts else None
+
+
+def same_host(evidence: Evidence) -> Answer:
+    """Two nodes of the job are one machine."""
+    if evidence.spec is None:
+        return NO_SPEC
+    names = [node.hostname for node in evidence.nodes if node.hostname]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is None:
+        return None if len(names) > 1 else NotPossible(reason="fewer than two nodes recorded their own name")
+    return f"{names.count(twice)} nodes of the job are the machine {twice}: their ranks share its GPUs"
+
+
+def unused_gpus(evidence: Evidence) -> Answer:
+    """A node has more GPUs than the run uses."""
+    used = _queried(evidence)
+    if isinstance(used, NotPossible):
+        return used
+    assert evidence.spec is not None
+    expected = _wanted(evidence.spec)
+    more = [(name, len(gpus)) for name, gpus in used if len(gpus) > expected]
+    if not more:
+        return None
+    name, count = more[0]
+    return f"{name} has {count} GPUs, and the run uses {expected}: other jobs may run beside it"
 
 
 def mixed_drivers(evidence: Evidence) -> Answer:
@@ -165,7 +220,7 @@ def _wanted(spec: RunSpec) -> int:
 
 
 def _matches(known: GpuType, product: str) -> bool:
-    return any(re.search(pattern, product) for pattern in known.match)
+    return not PART.search(product) and any(re.search(pattern, product) for pattern in known.match)
 
 
 def _name(node: Node, number: int) -> str:
@@ -239,8 +294,24 @@ CHECKS = (
         application_clock,
     ),
     Check(
-        "gpu-mixed", "The product names and the highest SM clocks of the GPUs of all nodes.",
+        "gpu-mixed",
+        "The product names, the highest SM and memory clocks, the power limits and the application clocks of the GPUs "
+        "of all nodes.",
         "The slowest GPU sets the pace of all.", "Choose nodes that are alike.", "warning", mixed_gpus,
+    ),
+    Check(
+        "same-host", "The name that each node gives itself.",
+        "Two nodes of the job are one machine: their ranks share GPUs.",
+        "Check the scheduler's configuration of the nodes, and how the job was started.", "invalid", same_host,
+    ),
+    Check(
+        "gpu-unused", "The GPUs that nvidia-smi lists on each node, of the type asked for.",
+        "The run does not use all of them: other jobs may share the node's memory, network and power.",
+        "Use all GPUs of a node, or make sure that nobody else is on it.", "warning", unused_gpus,
+    ),
+    Check(
+        "node-mixed", "CPU, cores, kernel, and the binding to NUMA nodes, of all nodes.",
+        "The slowest node sets the pace of all.", "Choose nodes that are alike.", "warning", mixed_nodes,
     ),
     Check(
         "gpu-driver", "The driver versions of all nodes.",
