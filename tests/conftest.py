@@ -20,6 +20,9 @@ collect_ignore = ["fixtures"]
 # The thousands of tests are no garbage: looking for some among them takes a third of the time of collecting them.
 gc.set_threshold(100_000)
 
+# Test processes run side by side: threads of numpy's that wait for one another take three times the CPU.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A shell that starts the tests in the background has them, and all that they start, ignore Ctrl-C, and nohup has them
 # ignore SIGHUP: tests send both.
 signal.signal(signal.SIGINT, signal.default_int_handler)

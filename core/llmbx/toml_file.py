@@ -35,9 +35,14 @@ def read_toml(path: Path | Traversable, type: type[T]) -> T:
 
 def parse_toml(path: Path | Traversable) -> dict[str, Any]:
     """Read the TOML file `path` as plain dicts and lists. Raises `UsageError` if it cannot be read or is not TOML."""
+    return parse_toml_bytes(read_bytes(path), str(path))
+
+
+def read_bytes(path: Path | Traversable) -> bytes:
+    """The content of a file for `parse_toml_bytes`. Raises `UsageError` if it cannot be read."""
     try:
         with path.open("rb") as stream:
-            return parse_toml_bytes(stream.read(LARGEST + 1), str(path))
+            return stream.read(LARGEST + 1)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
 

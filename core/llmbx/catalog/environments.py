@@ -44,6 +44,7 @@ an earlier step installs what a source archive needs (usually setuptools).
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -54,7 +55,7 @@ from ..errors import UsageError
 from ..model import Environment, ImageRequest, RunSpec
 from ..model.packages import SUFFIX, Pin
 from ..phrases import did_you_mean
-from ..toml_file import read_toml
+from ..toml_file import convert, parse_toml_bytes, read_bytes
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -72,12 +73,22 @@ def load_environment(path: Path | Traversable, whole: bool = False) -> Environme
     With `whole` it has all its platforms. Raises `UsageError` with the file name for unknown keys, requirements that
     are not exact pins, and references to steps or variants that are not in the lock.
     """
-    environment = read_toml(path, Environment)
-    if problem := _problem(environment):
-        raise UsageError(f"{path}: {problem}")
-    variants = {key: tuple((build, index or None) for build, index in v) for key, v in environment.variants.items()}
-    loaded: Environment = environment.replace(variants=variants)
+    loaded = _checked(read_bytes(path), str(path))
     return loaded if whole else for_platform(loaded, Environment.this_platform())
+
+
+@functools.lru_cache(maxsize=64)
+def _checked(data: bytes, source: str) -> Environment:
+    """The lock in a file with this content: a sweep, a list or a prediction of all recipes asks for one many times."""
+    environment = convert(parse_toml_bytes(data, source), Environment, source)
+    if problem := _problem(environment):
+        raise UsageError(f"{source}: {problem}")
+    variants = {
+        requirement: tuple((build, index or None) for build, index in builds)
+        for requirement, builds in environment.variants.items()
+    }
+    checked: Environment = environment.replace(variants=variants)
+    return checked
 
 
 def for_platform(environment: Environment, name: str) -> Environment:
@@ -159,15 +170,16 @@ def _problem(environment: Environment) -> str | None:
 
 def _files_problem(files: Mapping[str, str], requirements: Sequence[str]) -> str | None:
     """The first file with a bad digest or of another package, or the first requirement without a file; else None."""
-    covered = {Pin.in_file(name) for name in files}
+    packages = {name: Pin.in_file(name) for name in files}
     required = {Pin.of(requirement): requirement for requirement in requirements}
     for name, digest in files.items():
         if not SUFFIX.search(name):
             return f"files: '{name}' is neither a wheel nor a source archive (.whl, .tar.gz, .zip)"
         if not _DIGEST.fullmatch(digest):
             return f"files: the digest of '{name}' must be sha256: and 64 hexadecimal digits"
-        if Pin.in_file(name) not in required:
+        if packages[name] not in required:
             return f"files: no step installs '{name}'"
+    covered = set(packages.values())
     missing = next((requirement for pin, requirement in required.items() if pin not in covered), None)
     return (
         f"files: no file of '{missing}'; the table must cover every requirement and every variant" if missing else None

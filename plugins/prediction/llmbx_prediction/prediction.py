@@ -10,7 +10,7 @@ from typing import Any
 from llmbx.api import Value
 
 from .atlas import table
-from .atlas.near import differences, generation
+from .atlas.near import Neighbours, generation
 from .atlas.row import Row
 from .case import Case
 from .cost import memory
@@ -151,9 +151,12 @@ class Predictor:
         """The nearest figure, and what differs."""
         if not self.used:
             return None
-        apart = [(differences(case, published), row) for row, published, _ in self.used]
-        differing, row = min(apart, key=lambda pair: sum(pair[0].values()))
-        return row, differing
+        index, differing = self._neighbours.nearest(case)
+        return self.used[index][0], differing
+
+    @functools.cached_property
+    def _neighbours(self) -> Neighbours:
+        return Neighbours([published for _, published, _ in self.used])
 
     def posterior_of(self, case: Case) -> Posterior:
         """What the figures say about one configuration: a figure of exactly this one is believed, the one of the
@@ -164,12 +167,16 @@ class Predictor:
 
     def _exact(self, case: Case) -> int | None:
         """The figure of exactly this configuration, of the nearest release; None if there is none."""
-        same = [
-            (abs(published.when - case.when), index)
-            for index, (_, published, _) in enumerate(self.used)
-            if cell(published) == cell(case)
-        ]
-        return min(same)[1] if same else None
+        same = self._cells.get(cell(case), ())
+        return min(same, key=lambda index: abs(self.used[index][1].when - case.when), default=None)
+
+    @functools.cached_property
+    def _cells(self) -> dict[tuple[object, ...], list[int]]:
+        """The positions of the figures of each configuration."""
+        positions: dict[tuple[object, ...], list[int]] = {}
+        for index, (_, published, _) in enumerate(self.used):
+            positions.setdefault(cell(published), []).append(index)
+        return positions
 
     def predict(self, case: Case, base: str, posterior: Posterior | None = None) -> Prediction:
         """The prediction of one configuration. `base` says where its values come from.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 
 from ..case import Case
 from ..cost.model import Model
@@ -60,6 +61,33 @@ def differences(case: Case, other: Case) -> dict[str, float]:
 def distance(case: Case, other: Case) -> float:
     """The sum of the differences."""
     return sum(differences(case, other).values())
+
+
+class Neighbours:
+    """Configurations among which the nearest ones are looked for, by model and GPU type: most are soon too far."""
+
+    ROUNDED = 0.02
+    """More than `differences` rounds off or leaves out of the distances of two models and two GPU types."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self._kinds: dict[tuple[Model, str], list[tuple[int, Case]]] = {}
+        for index, case in enumerate(cases):
+            self._kinds.setdefault((case.model, case.gpu_type), []).append((index, case))
+
+    def nearest(self, case: Case) -> tuple[int, dict[str, float]]:
+        """The position of the nearest, the first of equal ones, and what differs."""
+        least = [
+            (_models(case.model, model) + _gpus(case.gpu_type, gpu_type) - self.ROUNDED, cases)
+            for (model, gpu_type), cases in self._kinds.items()
+        ]
+        nearest: tuple[float, int, dict[str, float]] = (math.inf, 0, {})
+        for distance_at_least, cases in sorted(least, key=lambda pair: pair[0]):
+            if distance_at_least > nearest[0]:
+                break
+            for index, other in cases:
+                differing = differences(case, other)
+                nearest = min(nearest, (sum(differing.values()), index, differing), key=lambda place: place[:2])
+        return nearest[1:]
 
 
 def _doublings(a: float, b: float) -> float:

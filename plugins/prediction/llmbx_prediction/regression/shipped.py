@@ -79,20 +79,20 @@ def usable(rows: Sequence[Row]) -> list[tuple[Row, Case, float]]:
     Figures that are not benchmarks (`Row.is_benchmark`) are left out, as are rows whose dtype or parallelism is not
     published, GPUs without rates, and figures that their own configuration contradicts (`impossible`).
     """
-    figures = []
-    for row in rows:
-        published = row.step_time_s is not None and row.tp is not None and row.is_benchmark
-        if not published or row.gpu_type not in known():
-            continue
-        try:
-            case = row.case()
-        except UsageError:
-            continue
-        if case is None or row.step_time_s is None or not _has_peak(case):
-            continue
-        if impossible(case, row.step_time_s) is None:
-            figures.append((row, case, row.step_time_s))
-    return figures
+    return [figure for row in rows if (figure := _figure(row)) is not None]
+
+
+@functools.lru_cache(maxsize=4096)
+def _figure(row: Row) -> tuple[Row, Case, float] | None:
+    if row.step_time_s is None or row.tp is None or not row.is_benchmark or row.gpu_type not in known():
+        return None
+    try:
+        case = row.case()
+    except UsageError:
+        return None
+    if case is None or not _has_peak(case) or impossible(case, row.step_time_s) is not None:
+        return None
+    return row, case, row.step_time_s
 
 
 def _has_peak(case: Case) -> bool:
