@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from llmbx.api import Value
 
-from .student_t import cdf
+from .student_t import cdf, density, quantile
 
 GRID_LIMIT = 2.6
 """Range of the grid of z = atanh(phi): from -GRID_LIMIT to GRID_LIMIT, so that phi reaches 0.989."""
@@ -50,19 +50,26 @@ class Mixture(Value, frozen=True):
         return math.fsum(c.weight * cdf((x - c.center) / c.scale, self.dof) for c in self.components)
 
     def quantile(self, probability: float) -> float:
-        """The quantile for a probability in (0, 1), by the method of false position (Illinois variant)."""
-        low, high = self._bracket(probability)
-        under, over = self.below(low) - probability, self.below(high) - probability
+        """The quantile for a probability in (0, 1), by Newton's method between the two nearest values tried."""
+        middle = math.fsum(c.weight * c.center for c in self.components)
+        scale = math.fsum(c.weight * c.scale for c in self.components)
+        x, low, high = middle + scale * quantile(probability, self.dof), -math.inf, math.inf
+        longest = scale
         for _ in range(100):
-            x = (low * over - high * under) / (over - under)
             gap = self.below(x) - probability
-            if abs(gap) <= 1e-6 or not low < x < high:
-                return x
-            if gap < 0:
-                low, under, over = x, gap, over / 2
-            else:
-                high, over, under = x, gap, under / 2
+            if abs(gap) <= 1e-9:
+                break
+            low, high = (x, high) if gap < 0 else (low, x)
+            longest *= 2
+            density_there = self._density(x)
+            steep = density_there * longest > abs(gap)
+            x -= gap / density_there if steep else math.copysign(longest, gap)
+            if not low < x < high:
+                x = (low + high) / 2
         return x
+
+    def _density(self, x: float) -> float:
+        return math.fsum(c.weight / c.scale * density((x - c.center) / c.scale, self.dof) for c in self.components)
 
     @property
     def correlation(self) -> float:
@@ -78,17 +85,6 @@ class Mixture(Value, frozen=True):
             if total >= 0.5:
                 return component.scale
         return self.components[-1].scale
-
-    def _bracket(self, probability: float) -> tuple[float, float]:
-        """Two values that enclose the quantile."""
-        middle = math.fsum(c.weight * c.center for c in self.components)
-        low = high = middle
-        width = 2 * math.fsum(c.weight * c.scale for c in self.components)
-        while self.below(low) >= probability:
-            low, width = low - width, 2 * width
-        while self.below(high) <= probability:
-            high, width = high + width, 2 * width
-        return low, high
 
 
 class _Forms(Value, frozen=True):

@@ -63,20 +63,16 @@ def beta(x: float, rest: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction of the incomplete beta function."""
-    c, d = 1.0, 1 / _safe(1 - (a + b) * x / (a + 1))
+    """The continued fraction of the incomplete beta function; no part of it may be 0."""
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1) or TINY)
     value = d
     for m in range(1, 10_000):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        d, c = 1 / _safe(1 + even * d), _safe(1 + even / c)
+        d, c = 1 / (1 + even * d or TINY), 1 + even / c or TINY
         value *= d * c
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        d, c = 1 / _safe(1 + odd * d), _safe(1 + odd / c)
+        d, c = 1 / (1 + odd * d or TINY), 1 + odd / c or TINY
         value *= d * c
         if abs(d * c - 1) < PRECISION:
             break
     return value
-
-
-def _safe(value: float) -> float:
-    return value if abs(value) > TINY else TINY
