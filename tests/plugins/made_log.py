@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -55,7 +56,7 @@ class Made:
 
 def made(name: str, time_s: float) -> Made:
     """A clean training in this format, with steps of `time_s` seconds."""
-    spec, first = SPECS[name]()
+    spec, first = spec_of(name), FIRST[name]
     start = math.log(spec.model.vocab_size)
     steps = [
         {
@@ -100,20 +101,28 @@ def _arrivals(steps: list[Numbers]) -> dict[int, float]:
     return found
 
 
-def _spec(workload: str, **asked: Any) -> tuple[RunSpec, int]:
-    first = asked.pop("first")
-    return resolve_spec(workload, runtime="pyxis", launcher="slurm", **asked), first
+REQUESTS: dict[str, dict[str, Any]] = {
+    "bridge": {"workload": "llama3.1", "plugin": "nemo", "size": "8b", "gpu_type": "b200", "gpus": 8},
+    "nemo2": {"workload": "llama4", "plugin": "nemo", "size": "400b", "gpu_type": "h100", "gpus": 512},
+    "maxtext": {
+        "workload": "llama2",
+        "plugin": "maxtext",
+        "size": "70b",
+        "gpu_type": "h100",
+        "gpus": 64,
+        "window": "11-44",
+        "settings": {"pgle": "off"},
+    },
+}
+FIRST = {"bridge": 1, "nemo2": 0, "maxtext": 0}
+"""The number of the first step that each format prints."""
 
 
-SPECS: dict[str, Callable[[], tuple[RunSpec, int]]] = {
-    "bridge": lambda: _spec("llama3.1", plugin="nemo", size="8b", gpu_type="b200", gpus=8, dtype="bf16", first=1),
-    "nemo2": lambda: _spec("llama4", plugin="nemo", size="400b", gpu_type="h100", gpus=512, dtype="bf16", first=0),
-    "maxtext": lambda: _spec(
-        "llama2", plugin="maxtext", size="70b", gpu_type="h100", gpus=64, dtype="bf16", first=0, window="11-44",
-        settings={"pgle": "off"},
-    ),
-}  # fmt: skip
-"""The run of each format, and the number of its first step."""
+@functools.cache
+def spec_of(name: str) -> RunSpec:
+    """The run of a format."""
+    return resolve_spec(runtime="pyxis", launcher="slurm", dtype="bf16", **REQUESTS[name])
+
 
 ASKED: dict[str, Callable[[RunSpec], int]] = {
     "world_size": lambda spec: spec.gpus,

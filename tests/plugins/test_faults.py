@@ -19,7 +19,7 @@ from llmbx.run.pipeline import exit_code
 from llmbx_verdict.checks import GROUPS
 
 from .faults import ALL, EVALUATION, FAULTS, GPUS
-from .made_log import Made, final, made, text
+from .made_log import Made, final, made, spec_of, text
 
 Judge = Callable[[Made], Result]
 
@@ -43,7 +43,7 @@ def plugins() -> Plugins:
 
 def clean(format_: str, plugins: Plugins) -> Made:
     """A training at 40 % of the peak."""
-    spec = made(format_, 1.0).spec
+    spec = spec_of(format_)
     flops = plugins.framework(spec.plugin).compute_flops(spec)
     assert flops is not None and spec.peak is not None
     work = flops.by(spec.flops_convention) * spec.global_batch_size

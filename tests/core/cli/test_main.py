@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from llmbx.cli.main import main
+
 LONG = "a" * 300
 
 
@@ -21,14 +23,21 @@ LONG = "a" * 300
     ],
     ids=lambda arguments: " ".join(arguments)[:20],
 )  # fmt: skip
-def test_a_name_that_is_too_long_is_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "from llmbx.cli.main import main; main()", *arguments], cwd=tmp_path,
-        env={**os.environ, "HOME": str(tmp_path), "LLMB_INSTALL": str(tmp_path / "install")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
-    assert any(LONG[:90] in line for line in done.stderr.splitlines())
+def test_a_name_that_is_too_long_is_one_line(
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
+    monkeypatch.setenv("LLMBX_PLUGINS", "")  # which `--plugin` sets
+    monkeypatch.setattr("sys.argv", ["llmbx", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert any(LONG[:90] in line for line in capsys.readouterr().err.splitlines())
 
 
 def test_a_line_break_in_a_quoted_value_is_an_escape(tmp_path: Path) -> None:

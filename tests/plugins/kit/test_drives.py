@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Launch, RunSpec
 from llmbx_kit.drive_launcher import Drive, drive_launcher
 from llmbx_kit.drive_profiler import drive_profiler
+from llmbx_kit.drive_runtime import Drive as RuntimeDrive
 from llmbx_kit.drive_runtime import check_request, drive_runtime
 from llmbx_kit.driven import Place
 from llmbx_kit.outcome import Found
@@ -21,10 +24,9 @@ from llmbx_kit.sample import sample_spec
 from llmbx_kit.template import Kind, files
 
 Change = tuple[str, str]
+Clock = Callable[[Callable[[], object]], None]
 Module = Callable[..., Any]
 PATIENCE_S = 60.0
-SHORT_S = 8.0
-"""How long a test waits for what never comes; what comes takes a tenth of it."""
 
 
 @pytest.fixture
@@ -101,7 +103,7 @@ LAUNCHERS: dict[str, tuple[Change, str]] = {
         (STATUS, f'now = {STATUS[7:]}\n        return now.replace(state=now.state.replace("running", "pending"))'),
         "status does not say 'running', although a rank runs,",
     ),
-    "cancels nothing": (("        self.stop_script(job.job_id, run_dir)", "        pass"),
+    "cancels nothing": (("        self.stop_script(job.job_id, run_dir)", '        (run_dir / "cancelled").touch()'),
                         "the job has not ended, although it was cancelled,"),
     "dumps no stacks": ((CANCEL, f"    def dump_stacks(self, *job):\n        self.cancel(*job)\n\n{CANCEL}"),
                         "dump_stacks stopped the job"),
@@ -114,15 +116,36 @@ LAUNCHERS: dict[str, tuple[Change, str]] = {
 
 
 FAILS, IS_CANCELLED = ("says that all goes well", "names the wrong rank"), ("cancels nothing",)
-NEVER = ("never ends", "never runs", "cancels nothing")
+NEVER = {"never ends": "ended-1", "never runs": "started-0", "cancels nothing": "cancelled"}
+"""The faults with which a drive waits in vain, and the file that a job has written by then."""
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """`clock(over)`: for a drive, time flies when `over` says that what it waits for will not come."""
+
+    def set_clock(over: Callable[[], object]) -> None:
+        flown = 0.0
+
+        def sleep(seconds: float) -> None:
+            nonlocal flown
+            time.sleep(seconds)
+            flown += PATIENCE_S if over() else 0.0
+
+        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + flown, sleep=sleep)
+        monkeypatch.setattr("llmbx_kit.driven.time", clock)
+
+    return set_clock
 
 
 @pytest.mark.parametrize("fault", LAUNCHERS)
-def test_a_faulty_launcher(fault: str, module: Module, tmp_path: Path) -> None:
+def test_a_faulty_launcher(fault: str, module: Module, tmp_path: Path, clock: Clock) -> None:
     change, says = LAUNCHERS[fault]
     (launcher,) = module("launcher", change).register_launchers()
-    here = place(tmp_path, SHORT_S if fault in NEVER else PATIENCE_S)
+    here = place(tmp_path)
     drive = Drive(launcher, sample_spec(launcher="mine", runtime="host"), here)
+    if fault in NEVER:
+        clock(lambda: [*here.root.glob(f"*/{NEVER[fault]}")])
     if "find" not in fault:
         drive.again = lambda driven: iter(())  # type: ignore[method-assign]
     part = drive.fail if fault in FAILS else drive.cancel if fault in IS_CANCELLED else drive.run
@@ -209,7 +232,11 @@ RUNTIMES: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("fault", RUNTIMES)
 def test_a_faulty_runtime(fault: str, module: Module, tmp_path: Path) -> None:
     change, says = RUNTIMES[fault]
-    assert says in problems(run(module, tmp_path, change))
+    (runtime,) = module("runtime", change).register_runtimes()
+    here = place(tmp_path)
+    drive = RuntimeDrive(runtime, LocalLauncher(), sample_spec(runtime="mine"), check_request(None), here)
+    problems = [*here.drive(drive.prepare, drive.run)]
+    assert any(says in text for text in problems), problems
 
 
 def test_a_runtime_of_images_needs_one_and_refuses_one_that_is_missing(module: Module, tmp_path: Path) -> None:

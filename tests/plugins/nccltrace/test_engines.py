@@ -66,7 +66,7 @@ def damaged(draw: st.DrawFn) -> str:
     return "\n".join(lines) + draw(st.sampled_from(["\n", ""]))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=damaged(), block=st.integers(400, 1500), cuts=st.lists(st.integers(1, 4000), max_size=3))
 @example(text=coll()[:150] + coll(host="node2") + "\n", block=400, cuts=[])
 @example(text=coll() + "\n" + coll(count=5), block=400, cuts=[10])
