@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import os
 import re
@@ -117,6 +116,8 @@ class GpuType(Value, frozen=True):
     @property
     def block(self) -> str:
         """The table that describes it in llmbx.toml."""
+        import json
+
         memory = ("memory_mib", self.memory_mib) if self.memory_mib else ("memory_gb", self.memory_gb)
         facts = {
             "title": self.title,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 import shutil
-import subprocess
 from collections import Counter
 from typing import Literal
 
@@ -135,6 +134,8 @@ def _slices(groups: Counter[tuple[str, ...]]) -> tuple[Seen, ...]:
 
 def _ask(query: tuple[str, ...]) -> tuple[str, str | None]:
     """What the tool prints, or why it does not."""
+    import subprocess
+
     try:
         answer = subprocess.run(
             query, capture_output=True, text=True, errors="replace", timeout=ANSWER_S, check=False

@@ -16,7 +16,7 @@ from ..errors import LlmbxError
 from ..model import Result, RunSpec, Value
 from ..model.section import is_number
 from ..plugins.calls import PLUGIN_EXCEPTIONS, failure
-from ..plugins.entry_points import entry_points, load
+from ..plugins.entry_points import load, points
 from .output import CASE_FORMATS
 from .streams import visible
 
@@ -88,7 +88,7 @@ def print_cases(format_: str, name: str, cases: Sequence[Case]) -> None:
 
     Control characters are made visible.
     """
-    point = next(point for point in entry_points(CASE_FORMATS) if point.name == format_)
+    point = next(point for point in points(CASE_FORMATS) if point.name == format_)
     shown = [
         case.replace(name=visible(case.name), message=visible(case.message), text=visible(case.text)) for case in cases
     ]

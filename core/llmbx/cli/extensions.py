@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterable, Mapping
-from importlib.metadata import EntryPoint
 from typing import Any
 
 import click
 
 from ..errors import LlmbxError
 from ..plugins.calls import PLUGIN_EXCEPTIONS, describe_error, failure
-from ..plugins.entry_points import entry_points, load
+from ..plugins.entry_points import load, points
+from ..plugins.packages import EntryPoint
 
 GROUP = "llmbx.options"
 """The group of entry points, and the place of the given options in a context."""
@@ -105,11 +105,11 @@ def extensions(verb: str) -> tuple[tuple[EntryPoint, Extension], ...]:
 
     One that cannot be loaded is ignored, which is said.
     """
-    points = [point for point in entry_points(GROUP) if point.name.partition(".")[0] == verb]
-    if len(points) > 1:  # only then, because finding the owner reads its metadata
-        points.sort(key=lambda point: _owner(point) != OWN)
+    chosen = [point for point in points(GROUP) if point.name.partition(".")[0] == verb]
+    if len(chosen) > 1:  # only then, because finding the owner reads its metadata
+        chosen.sort(key=lambda point: _owner(point) != OWN)
     loaded: list[tuple[EntryPoint, Extension]] = []
-    for point in points:
+    for point in chosen:
         try:
             extension = load(point)
         except PLUGIN_EXCEPTIONS as error:

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from importlib.machinery import ModuleSpec
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,9 +18,10 @@ from ..errors import LlmbxError, PluginError, UsageError
 from ..files import deny_others_writing
 from ..plugins import local_sources, stdout
 from ..plugins.calls import Call, failure
-from ..plugins.entry_points import entry_points
 from ..plugins.entry_points import load as load_point
+from ..plugins.entry_points import points
 from ..plugins.hangs import own_process
+from ..plugins.packages import EntryPoint
 from . import streams
 
 GROUP = "llmbx.commands"
@@ -147,7 +147,7 @@ class Verbs(click.Group):
         """The entry points by name; several if packages provide the same name and llmbx does not."""
         if not hasattr(self, "_by_name"):
             by_name: dict[str, list[EntryPoint]] = {}
-            for point in entry_points(GROUP):
+            for point in points(GROUP):
                 group, _, name = point.name.rpartition(".")
                 if group == self.within:
                     by_name.setdefault(name, []).append(point)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import UsageError
-from ..plugins.entry_points import entry_points
+from ..plugins.entry_points import points
 from . import table
 from .streams import control as control
 from .streams import visible, visible_json
@@ -51,7 +51,7 @@ def format_option(*more: str, cases: bool = False) -> Callable[[F], F]:
 
 def case_formats() -> tuple[str, ...]:
     """The names of the formats of cases. Nothing of the plugins is imported."""
-    return tuple(dict.fromkeys(point.name for point in entry_points(CASE_FORMATS)))
+    return tuple(dict.fromkeys(point.name for point in points(CASE_FORMATS)))
 
 
 def print_rows(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
 import inspect
-import re
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -17,8 +14,9 @@ from ..errors import PluginError
 from ..model import Value
 from ..phrases import did_you_mean
 from .calls import PLUGIN_EXCEPTIONS, Call, describe_error, is_wrapper
-from .entry_points import entry_points, load
+from .entry_points import load, points
 from .hangs import limit_s
+from .packages import EntryPoint
 
 GROUP = "llmbx"
 OWN = "llmbx"
@@ -53,35 +51,23 @@ def discover(manager: pluggy.PluginManager) -> list[PluginInfo]:
     Of several plugins with the same name, only the first is registered.
     """
     infos: list[PluginInfo] = []
-    for point in own_first(entry_points(GROUP)):
+    for point in own_first(points(GROUP)):
         infos.append(_register(manager, point, infos))
     return infos
 
 
-def own_first(points: Iterable[importlib.metadata.EntryPoint]) -> list[importlib.metadata.EntryPoint]:
+def own_first(points: Iterable[EntryPoint]) -> list[EntryPoint]:
     """Sort entry points: those of llmbx's own distribution first."""
     return sorted(points, key=lambda point: owner(point) != OWN)
 
 
-def owner(point: importlib.metadata.EntryPoint) -> str:
+def owner(point: EntryPoint) -> str:
     """Return the name of the distribution that has the entry point, or the path of a plugin that is not installed."""
-    return _facts(point.dist)[0] if point.dist else getattr(point, "source", "?")
+    return point.dist.name if point.dist else getattr(point, "source", "?")
 
 
-@functools.cache
-def _facts(dist: importlib.metadata.Distribution) -> tuple[str, str]:
-    """Return name and version of a distribution. Reads only the header, as parsing all metadata takes milliseconds."""
-    head = (dist.read_text("METADATA") or "").partition("\n\n")[0]
-    headers = dict(re.findall(r"^(Name|Version): (.+)$", head, re.MULTILINE))
-    if len(headers) < 2:
-        return dist.metadata["Name"], dist.version
-    return headers["Name"].strip(), headers["Version"].strip()
-
-
-def _register(
-    manager: pluggy.PluginManager, point: importlib.metadata.EntryPoint, before: list[PluginInfo]
-) -> PluginInfo:
-    name, version = _facts(point.dist) if point.dist else (owner(point), "not installed")
+def _register(manager: pluggy.PluginManager, point: EntryPoint, before: list[PluginInfo]) -> PluginInfo:
+    name, version = (point.dist.name, point.dist.version) if point.dist else (owner(point), "not installed")
     info = PluginInfo(name=point.name, distribution=name, version=version, module=point.value)
     taken = next((earlier for earlier in before if earlier.name == point.name), None)
     if taken is not None:

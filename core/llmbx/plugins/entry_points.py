@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import PluginError
-from . import local_sources
+from . import local_sources, packages
+from .packages import EntryPoint
+
+if TYPE_CHECKING:
+    import importlib.metadata
 
 
-def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
+def points(group: str) -> list[EntryPoint]:
     """Return the entry points of `group`: in the order in which packages are found, then those that are not installed.
 
     A project folder whose package is installed too is one plugin, not two.
@@ -23,23 +26,32 @@ def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
     return [*packaged, *(point for point in local if (point.name, point.value) not in taken)]
 
 
-def installed(group: str) -> list[importlib.metadata.EntryPoint]:
+def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
+    """Return the entry points of `group` for plugins.
+
+    They have `name`, `value`, `group`, `module`, `dist` (with `name` and `version`; None if it is not installed) and
+    `load` as those of the standard library have.
+    """
+    return cast("list[importlib.metadata.EntryPoint]", points(group))
+
+
+def installed(group: str) -> list[EntryPoint]:
     """Return the entry points of `group` of all installed packages."""
-    return list(_scanned(tuple(sys.path)).select(group=group))
+    return [point for point in _scanned(tuple(sys.path)) if point.group == group]
 
 
-def load(point: importlib.metadata.EntryPoint) -> Any:
+def load(point: EntryPoint) -> Any:
     """Import what an entry point refers to. Raises `PluginError` for an invalid reference."""
-    if not isinstance(point, local_sources.Special) and point.pattern.match(point.value) is None:
+    if not isinstance(point, local_sources.Special) and point.REFERENCE.match(point.value) is None:
         raise PluginError(f"{local_sources.invalid(point.name, point.value)}")
     return point.load()
 
 
 @functools.cache
-def _scanned(path: tuple[str, ...]) -> Any:  # EntryPoints; Python 3.11 has another type with the same `select`
-    return importlib.metadata.entry_points()
+def _scanned(path: tuple[str, ...]) -> list[EntryPoint]:
+    return packages.entry_points(path)
 
 
 @functools.cache
-def _local(path: str) -> list[importlib.metadata.EntryPoint]:
+def _local(path: str) -> list[EntryPoint]:
     return local_sources.points(path)

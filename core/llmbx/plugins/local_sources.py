@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PluginError, UsageError
+from .packages import EntryPoint
 
 VARIABLE = "LLMBX_PLUGINS"
 """Paths of plugins, separated as in PATH, besides those that the user enabled. Processes of llmbx inherit it."""
@@ -21,10 +21,12 @@ LARGEST = 1 << 20
 GROUPS = ("llmbx", "llmbx.commands", "llmbx.options")
 
 
-class LocalPoint(importlib.metadata.EntryPoint):
+class LocalPoint(EntryPoint):
     """An entry point of a file or project folder: `source`."""
 
-    source: str
+    def __init__(self, name: str, value: str, group: str, source: str) -> None:
+        super().__init__(name, value, group)
+        self.source = source
 
 
 class Special(LocalPoint):
@@ -112,7 +114,7 @@ def paths(environ: Mapping[str, str]) -> list[str]:
     return [*dict.fromkeys(map(full_path, [*_named(environ), *enabled(environ)]))]
 
 
-def points(path: str) -> list[importlib.metadata.EntryPoint]:
+def points(path: str) -> list[EntryPoint]:
     """The entry points of a file or project folder; a `MissingPoint` if it has none."""
     try:
         return [*find(Path(path))]
@@ -158,7 +160,7 @@ def _of_project(folder: Path) -> Iterator[LocalPoint]:
         sys.path.append(source)
     for group, members in tables.items():
         for name, value in members.items():
-            valid = LocalPoint.pattern.match(str(value)) is not None
+            valid = LocalPoint.REFERENCE.match(str(value)) is not None
             text = str(value) if valid else f"{file}: {invalid(name, value)}"
             yield _point(LocalPoint if valid else MissingPoint, str(name), text, group, str(folder))
 
@@ -173,6 +175,4 @@ def _named(environ: Mapping[str, str]) -> list[str]:
 
 
 def _point(kind: type[LocalPoint], name: str, value: str, group: str, source: str) -> LocalPoint:
-    point = kind(name=name, value=value, group=group)
-    vars(point)["source"] = source  # entry points cannot be changed otherwise
-    return point
+    return kind(name=name, value=value, group=group, source=source)

@@ -6,7 +6,6 @@ Folders are created exclusively, files written atomically.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -239,6 +238,8 @@ def sealed(result: Result) -> bytes:
 
 def digest(members: dict[str, Any]) -> str:
     """The SHA-256 of a result's members without their digest, the same for every layout of the file."""
+    import hashlib  # loads OpenSSL
+
     rest = {name: value for name, value in members.items() if name != "digest"}
     return hashlib.sha256(msgspec.json.encode(rest, order="sorted")).hexdigest()
 

@@ -7,7 +7,6 @@ file systems, so that two processes never get the same id. The record has the id
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +35,8 @@ def claim(install: Install, run_id: str, folder: Path) -> str:
 
 def candidates(run_id: str) -> Iterator[str]:
     """Ids for a run, the shortest first. Each has a letter, so that no id can be a scheduler's job id."""
+    import hashlib  # loads OpenSSL
+
     attempt = 0
     while True:
         text = _base36(hashlib.sha256(f"{run_id}\0{attempt}".encode()).digest())

@@ -28,6 +28,8 @@ LONGEST = 8192
 LONGEST_TAIL = 160
 """Number of characters after the last complete field in which a cut field is searched for."""
 
+_NUMBER = re.compile(NUMBER)
+
 _WHOLE_VALUE = re.compile(_WHOLE)
 
 _OTHER_KEY = r"[A-Za-z_][\w ()/.\-]*+"
@@ -42,7 +44,8 @@ class Schema:
     that is cut off. `keys` maps the keys in the log to short names; every complete record has the short name `time`.
     `last` is the key that ends a record, or None if a record ends with its line and its last value is not followed by
     a `|`. `exponents` are those of values in another unit than the short name's, by key or by the unit behind a value.
-    `similar` finds the short name of a key that is not in `keys`.
+    `similar` finds the short name of a key that is not in `keys`. `mark` is a regular expression that is found faster
+    than a header, and in each.
     """
 
     def __init__(
@@ -53,16 +56,19 @@ class Schema:
         last: str | None,
         exponents: Mapping[str, int] = {},
         similar: Callable[[str], str | None] = lambda key: None,
+        mark: str = "",
     ) -> None:
         words = "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
         end = r"\|" if last else r"(?:\||$)"
         # `399.4/398.9` and `399.4 (avg 398.9)`: the step's own value and a running mean.
         mean = rf"(?:/{NUMBER}|\s*\([^()|]{{1,40}}\))?\s*"
         self.header = re.compile(header)
+        self._mark = re.compile(mark)
         self.beginning = re.compile(beginning)
         self.keys = dict(keys)
         self.last = keys[last] if last else None
         self.exponents = dict(exponents)
+        self._plain = {key: name for key, name in keys.items() if not self._exponent(key)}
         self.similar = similar
         unit = rf"(?P<unit>{_UNIT})?"
         self.known = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{NUMBER}){unit}{mean}{end}")
@@ -77,6 +83,29 @@ class Schema:
         self.cut = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{_WHOLE}){CUT}$")
         self.bare = re.compile(rf"\s*(?:$|(?:{words}|{_OTHER_KEY})\s*:)")
 
+    def headers(self, text: str) -> list[re.Match[str]]:
+        """The headers in a text. Most lines begin with their only one."""
+        first = self.header.match(text)
+        if first and not self._mark.search(text, first.end()):
+            return [first]
+        return list(self.header.finditer(text))
+
+    def plain(self, body: str) -> dict[str, str] | None:
+        """The values by short name of a body that only has fields `KEY: NUMBER |` with keys that are read, as nearly
+        all have; None for another one. It finds what `field` and `value` do, in a third of the time.
+        """
+        *fields, after = body.split("|")
+        if after or self.last is None:
+            return None
+        values = {}
+        for text in fields:
+            key, _, value = text.partition(":")
+            name, value = self._plain.get(key.strip()), value.strip()
+            if name is None or not _NUMBER.fullmatch(value):
+                return None
+            values[name] = value
+        return values
+
     def field(self, text: str, position: int) -> re.Match[str] | None:
         """The field at this position, or what stands there instead of one before the next field."""
         match = self.known.match(text, position) or self.other.match(text, position)
@@ -88,9 +117,11 @@ class Schema:
             return "", ""
         if match.re is self.other:
             return self.similar(match["other"].strip()) or "", match["value"]
-        exponent = self.exponents.get((match["unit"] or match["key"]).strip().upper().removesuffix("/S"), 0)
-        value = match["value"]
+        exponent, value = self._exponent(match["unit"] or match["key"]), match["value"]
         return self.keys[match["key"]], f"{value}e{exponent}" if exponent and "e" not in value.lower() else value
+
+    def _exponent(self, unit: str) -> int:
+        return self.exponents.get(unit.strip().upper().removesuffix("/S"), 0)
 
 
 @dataclass
@@ -134,7 +165,7 @@ class RecordReader:
 
     def read(self, label: str, text: str) -> tuple[list[Reading], str]:
         """Return the records that this line starts or continues, and the text that belongs to none of them."""
-        heads = list(self.schema.header.finditer(text))
+        heads = self.schema.headers(text)
         before = text[: heads[0].start()] if heads else text
         readings, rest = self._resume(label, before)
         for head, stop in zip(heads, [*(head.start() for head in heads[1:]), len(text)], strict=False):
@@ -165,6 +196,9 @@ class RecordReader:
 
     def _fill(self, reading: Reading, body: str) -> None:
         schema, position = self.schema, 0
+        if (values := schema.plain(body)) is not None:
+            reading.values, reading.complete = values, "time" in values and schema.last in values
+            return
         while match := schema.field(body, position):
             start, position = position, match.end()
             name, value = schema.value(match)

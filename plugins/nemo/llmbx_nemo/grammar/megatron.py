@@ -63,6 +63,7 @@ SCHEMA = Schema(
     last="number of nan iterations",
     exponents={"ELAPSED TIME PER ITERATION (S)": 3, "MFLOPS": -6, "GFLOPS": -3, "PFLOPS": 3},
     similar=_loss_of_a_fork,
+    mark=r"iteration\s+\d",
 )
 
 PATIENCE = 8
