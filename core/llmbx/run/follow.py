@@ -33,6 +33,9 @@ POLL_S = 0.2
 REMOTE_S = 2.0
 SOURCES_S = 1.0
 STACK_GRACE_S = 3.0
+SOON_S = 2.0
+"""A first look at the log within these seconds after the submission is a look like all others: there was no log before.
+"""
 
 
 class Sink(Protocol):
@@ -81,9 +84,10 @@ class Follower:
 
     def __init__(
         self, log: Path | RunFile, parser: Callable[[], LogParser], sink: Sink, first: Callable[[float], None],
-        masked: Masked | None = None, sources_s: float = SOURCES_S,
+        masked: Masked | None = None, sources_s: float = SOURCES_S, submitted: float | None = None,
     ) -> None:  # fmt: skip
-        """`first` is called with the time of the first step (epoch seconds), unless the first read already had it.
+        """`first` is called with the time of the first step (epoch seconds), unless the first read already had it, and
+        was not made soon after the job was `submitted`.
 
         `masked` overwrites the secrets in the logs before each read. The format's other files are read every
         `sources_s` seconds.
@@ -94,6 +98,7 @@ class Follower:
         self.sink = sink
         self.note_first = first
         self.masked = masked
+        self.submitted = submitted
         self.file: tuple[int, int] | None = None
         self.clock = SteadyClock()
         self.clock_set: list[arrivals.Setting] = []
@@ -196,9 +201,12 @@ class Follower:
         """The time of this read; None for the first one, as what it finds was written at any time before."""
         return self._read_at if self._was_read else None
 
+    def _is_soon(self) -> bool:
+        return self.submitted is not None and 0 <= self.clock.now() - self.submitted <= SOON_S
+
     def _report(self, record: Step | Event) -> None:
         if isinstance(record, Step):
-            if self._first and self._was_read:
+            if self._first and (self._was_read or self._is_soon()):
                 self._first(self.clock.now())
             self._first = None
             self._newest = record.number if self._newest is None else max(self._newest, record.number)
@@ -227,10 +235,10 @@ def follow(
     assert run.record.job is not None
     own = owns(run)
     masked, first = (Masked(run, elsewhere=launcher.remote), partial(first_step.note, run)) if own else (None, _ignore)
-    job, follower = run.record.job, Follower(
-        run.log_file, parser, sink, first, masked, REMOTE_S if launcher.remote else SOURCES_S
-    )  # fmt: skip
+    job, sources_s = run.record.job, REMOTE_S if launcher.remote else SOURCES_S
+    follower = Follower(run.log_file, parser, sink, first, masked, sources_s, job.submitted)
     start = polled = now()
+    follower.read()  # a fast job may have its first step while its launcher is asked for its status
     outage = Outage(launcher.outage_limit(run.record.spec), lambda text: sink.event(Event(kind="note", text=text)), now)
     ask = partial(outage.ask, partial(launcher.status, job, run.path))
     status, overdue = ask(), None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -48,11 +49,16 @@ class Script:
 
 
 def followed(
-    folder: Path, make_spec: Callable[..., RunSpec], lines: list[str], before: str = "", job: str = "1"
+    folder: Path,
+    make_spec: Callable[..., RunSpec],
+    lines: list[str],
+    before: str = "",
+    job: str = "1",
+    submitted: float = 1.0,
 ) -> Run:
     folder.mkdir(exist_ok=True)
     entry = Record(id="x1", run_id="r", spec=make_spec(), created=1.0, llmbx_version="0", command=(),
-                   job=Job(launcher="script", job_id=job, submitted=1.0))  # fmt: skip
+                   job=Job(launcher="script", job_id=job, submitted=submitted))  # fmt: skip
     run = Run(folder=str(folder), record=entry)
     run.log.write_text(before)
     follow(run, Script(run.log, lines), Rounds, Quiet())  # type: ignore[arg-type]
@@ -66,8 +72,6 @@ def ran(started: float, ended: float | None = None, since_boot: SinceBoot | None
 def test_it_is_the_time_at_which_the_first_steps_line_was_seen(
     tmp_path: Path, make_spec: Callable[..., RunSpec]
 ) -> None:
-    import time
-
     began = time.time()
     run = followed(tmp_path, make_spec, ["loading", "compiling", "step 1", "step 2"])
     found = seconds(run, ran(began))
@@ -78,8 +82,6 @@ def test_it_is_the_time_at_which_the_first_steps_line_was_seen(
 def test_a_clock_that_was_set_before_the_first_step_does_not_change_its_time(
     tmp_path: Path, make_spec: Callable[..., RunSpec]
 ) -> None:
-    import time
-
     began, uptime = time.time(), since_boot_s()
     assert uptime is not None
     run = followed(tmp_path, make_spec, ["loading", "compiling", "step 1", "step 2"])
@@ -97,6 +99,23 @@ def test_a_step_that_was_there_before_anybody_looked_has_no_time(
 ) -> None:
     run = followed(tmp_path, make_spec, ["step 2", "step 3"], before="step 1\n")
     assert seconds(run, ran(1.0)) is None and not (tmp_path / "first_step.json").exists()
+
+
+def test_a_job_that_makes_its_first_step_while_it_is_submitted_has_a_time(
+    tmp_path: Path, make_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llmbx.run.follow.SOON_S", 600.0)  # on the busiest machine
+    submitted = time.time()
+    run = followed(tmp_path, make_spec, ["step 2"], before="step 1\n", submitted=submitted)
+    first_step_s = seconds(run, ran(submitted))
+    assert first_step_s is not None and 0 <= first_step_s <= time.time() - submitted
+
+
+def test_a_step_that_comes_while_the_launcher_is_asked_for_the_first_time_has_a_time(
+    tmp_path: Path, make_spec: Callable[..., RunSpec]
+) -> None:
+    run = followed(tmp_path, make_spec, ["step 1", "step 2"])
+    assert seconds(run, ran(1.0)) is not None
 
 
 def test_another_attempts_first_step_does_not_count(tmp_path: Path, make_spec: Callable[..., RunSpec]) -> None:
