@@ -32,6 +32,7 @@ def test_a_name_that_is_too_long_is_one_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
+    monkeypatch.setattr("llmbx.cli.main.own_process", lambda: None)  # the alarm is the tests'
     monkeypatch.setenv("LLMBX_PLUGINS", "")  # which `--plugin` sets
     monkeypatch.setattr("sys.argv", ["llmbx", *arguments])
     with pytest.raises(SystemExit) as ended:

@@ -29,6 +29,7 @@ Command = Callable[..., Done]
 def llmbx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """`llmbx("atlas", "grok1")`: run a command in an empty install."""
     monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
+    monkeypatch.setattr("llmbx.cli.main.own_process", lambda: None)  # the alarm is the tests'
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> Done:
