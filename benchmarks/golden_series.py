@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.measure.figures import measure
-from llmbx.measure.interval import log_interval
+from llmbx.measure.window import log_interval
 from llmbx.model import Evidence, Prints, Step
 from llmbx.run.checks import run_checks
 from llmbx_verdict.checks import change, loss, outside, timing

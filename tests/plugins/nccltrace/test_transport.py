@@ -78,7 +78,7 @@ def test_the_links_between_the_gpus_of_a_node(read: Read, lines: list[str], verd
 
 def test_on_one_node_the_selected_network_is_not_used(read: Read) -> None:
     """Kept of a real run with one rank of NCCL 2.28.9 on a machine without InfiniBand."""
-    (log,) = (ROOT / "benchmarks/gpu/results/2026-11-26").glob("nccl-*/nccl.log")
+    (log,) = (ROOT / "benchmarks/gpu/results").glob("*/2026-11-26/nccl-*/nccl.log")
     report = read(*log.read_text().splitlines())
     assert report.transport is not None and report.transport.verdict == "Socket" and not report.warnings
     lines = [
