@@ -8,9 +8,10 @@ kernel.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from ..model.evidence import Effect
+if TYPE_CHECKING:
+    from ..model.evidence import Effect
 
 _LESS = r"(?:not (?:installed|available|supported|found)|unavailable|unsupported|disabled|[Dd]isabling|[Ff]alling back)"
 
