@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from llmbx.api.verbs import Workspace
 
     from ..planner import Choice
-    from ..target import Question
+    from ..question import Question
 
 CONVENTION = "causal"
 """The convention of `tflops_per_gpu` in every row."""
@@ -96,7 +96,7 @@ def of_run(name: str, workspace: Workspace) -> Mine:
 def build(question: Question, rows: Sequence[Row], workspace: Workspace, near: int, task: str | None, mine: Mine | None,
           rate: float | None) -> Listing:  # fmt: skip
     """The rows of the model with these options, then the `near` nearest of other models. Raises `UsageError`."""
-    from ..target import model_of
+    from ..question import model_of
 
     if rate is not None and not math.isfinite(rate):
         raise UsageError(f"--rate {rate:g}: expected tokens/s per GPU")

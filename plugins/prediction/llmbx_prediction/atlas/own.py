@@ -15,7 +15,7 @@ from ..cost.rates import rates
 from ..cost.roofline import impossible
 from ..validity import check
 from . import table
-from .row import Row
+from .row import OWN, Row
 
 FOLDER = "atlas"
 ROUNDING = 0.05
@@ -58,7 +58,7 @@ def remove(install: Path, name: str) -> Path:
 
 
 def _read(file: Path, name: str) -> Sequence[Row]:
-    defaults = {"source": name, "release": "own", "when": f"{_now():.3f}", "stack": "own"}
+    defaults = {"source": name, "release": OWN, "when": f"{_now():.3f}", "stack": "own"}
     return table.read(file, defaults, REQUIRED)
 
 

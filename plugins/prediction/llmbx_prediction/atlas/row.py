@@ -13,6 +13,8 @@ from ..cost.roofline import model_flops
 DROPPED_SINCE = 2025.3
 """From this date (25.04) on recipes of NeMo 2 for models with experts drop tokens: dgxc-benchmarking v25.05.02, grok1,
 and v25.05.04, llama4."""
+OWN = "own"
+"""The release of the user's own figures."""
 OTHERWISE = ("functional", "known regression")
 """Notes of figures that say nothing of the speed of a configuration: runs that only test a function, and releases whose
 source calls its figure a known regression."""

@@ -117,7 +117,7 @@ def _refuse(rate: float | None, page: Path | None) -> None:
 def _listing(names: tuple[str, ...], options: dict[str, Any], rows: Sequence[Row], workspace: Workspace, near: int,
              run_name: str | None, rate: float | None) -> Listing:  # fmt: skip
     from ..atlas import listing
-    from ..target import Question
+    from ..question import Question
 
     if run_name is not None and rate is not None:
         raise UsageError("--run cannot be combined with --rate")
@@ -160,7 +160,7 @@ def _print_models(rows: Sequence[Row], format_: str) -> None:
 def _print_spreads(rows: Sequence[Row], names: tuple[str, ...], options: dict[str, Any], workspace: Workspace,
                    format_: str) -> None:  # fmt: skip
     from ..atlas.standing import spreads
-    from ..target import Question, model_of
+    from ..question import Question, model_of
 
     if names:
         model, _, _ = model_of(Question(names, options["size"]), workspace)

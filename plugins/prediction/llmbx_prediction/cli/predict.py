@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from ..target import Target
 
 COLUMNS = ("figure", "value", "low", "high", "unit", "note")
+WIDTH = 80
 PLANS = ("rank", "tp", "pp", "cp", "ep", "etp", "vp", "mbs", "fsdp", "recompute", "offload_layers", "step_time_s",
          "low_s", "high_s", "tokens_per_s_per_gpu", "memory_gb", "published")  # fmt: skip
 PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_per_gpu", "memory_gb", "published")
@@ -81,7 +84,8 @@ def command(
     """
     from ..atlas import own, table
     from ..prediction import Predictor
-    from ..target import Question, target
+    from ..question import Question
+    from ..target import target
 
     workspace = load_workspace()
     rows = (*table.shipped(), *own.rows(workspace.install.path))
@@ -128,8 +132,13 @@ def _print(prediction: Prediction, format_: str) -> None:
         print_json(prediction)
         return
     print_rows(_figures(prediction), COLUMNS, format_)
-    for line in _lines(prediction):
-        click.echo(line, err=True)
+    _say(_lines(prediction))
+
+
+def _say(lines: Sequence[str]) -> None:
+    """Print lines on standard error within the width of a terminal."""
+    for line in lines:
+        click.echo(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False), err=True)
 
 
 def _figures(prediction: Prediction) -> list[dict[str, Any]]:
@@ -187,8 +196,7 @@ def _print_plan(plan: Plan, format_: str) -> None:
     rows = [{name: getattr(choice, name) for name in PLANS} | {"layout": _layout(choice)} for choice in plan.choices]
     columns = PLANS if format_ == "csv" else PLAN_TABLE
     print_rows(rows, columns, format_, empty="no configuration fits the memory", optional=("published",))
-    for line in plan.lines():
-        click.echo(line, err=True)
+    _say(plan.lines())
 
 
 def _layout(choice: Choice) -> str:
