@@ -25,16 +25,16 @@ from llmbx_prediction.cost.roofline import NAMES
 from llmbx_prediction.regression.features import features
 from llmbx_prediction.regression.kernel import COMPONENTS, NOISE, Pairs
 from llmbx_prediction.regression.posterior import Posterior
-from llmbx_prediction.regression.shipped import FAMILIES, OWN_LAYOUT, Calibration, calibration, usable
+from llmbx_prediction.regression.shipped import KINDS, OWN_LAYOUT, Calibration, calibration, kind, usable
 
 TARGET = Path(__file__).parents[2] / "plugins" / "prediction" / "llmbx_prediction" / "data" / "calibration.toml"
-_INVERSE = (1.5, 0.5, 1.8, 2.5, 1.2, 0.8, 0.6, 0.3, 1.0, 1.2, 0.5, 0.4, 0.4, 0.3, 0.6, 0.7, 0.7, 0.8)
+_INVERSE = (1.5, 0.5, 1.8, 2.5, 1.2, 0.8, 0.6, 0.3, 1.0, 1.2, 0.5, 0.2, 0.4, 0.3, 0.6, 0.7, 0.7, 0.8)
 COEFFICIENTS = dict(zip(NAMES, _INVERSE, strict=True))
 """Seconds of each term over those at rated speed: the inverse of usual efficiencies, rounded."""
 SCALES = {
     "all": 0.05, "terms": 0.3, "terms by GPU": 0.06, "terms by family": 0.1, "terms by dtype": 0.05,
     "terms by engine": 0.6, "terms by stack": 0.3, "model": 0.03, "dtype": 0.02, "dtype by generation": 0.02,
-    "dtype by family": 0.04,
+    "dense models' dtype": 0.04, "experts' terms by stack": 0.3, "experts' dtype over time": 0.05,
     "GPU by family": 0.06, "engine": 0.05, "stack": 0.1, "task": 0.03, "stack over time": 0.04, "model over time": 0.02,
     "family over time": 0.06, "layout": 0.03, "shape by generation": 0.09, "shape and layout": 0.05, "cell": 0.01,
     "cell over time": 0.01, NOISE: 0.03,
@@ -101,8 +101,9 @@ def intervals(used: list, scales: dict[str, float]) -> dict[str, float]:
 
 
 def models(used: list) -> dict[str, int]:
-    """How many models with figures each family has."""
-    return {family: len({case.model.name for _, case, _ in used if case.model.family == family}) for family in FAMILIES}
+    """How many models of known shape with figures each kind has."""
+    names = {(kind(case), case.model.name) for _, case, _ in used if case.model.has_shape}
+    return {each: sum(name == each for name, _ in names) for each in KINDS}
 
 
 def own_layouts(used: list, scales: dict[str, float], folder: Path) -> float:

@@ -33,7 +33,7 @@ from llmbx_prediction.case import Case
 from llmbx_prediction.cost.model import of_shape
 from llmbx_prediction.prediction import Predictor
 from llmbx_prediction.regression.shipped import Calibration, calibration, usable
-from llmbx_prediction.target import of_spec
+from llmbx_prediction.specification import of_spec
 
 Predicted = dict[int, tuple[float, float, float]]
 """Index of a figure -> predicted seconds, and the ends of the interval."""

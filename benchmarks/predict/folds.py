@@ -14,7 +14,7 @@ from llmbx_prediction.case import Case
 from llmbx_prediction.regression.features import features
 from llmbx_prediction.regression.kernel import covariance
 from llmbx_prediction.regression.posterior import Posterior
-from llmbx_prediction.regression.shipped import FAMILIES, KINDS, KNOWN, LEVEL, UNSEEN, familiarity
+from llmbx_prediction.regression.shipped import KINDS, KNOWN, LEVEL, UNSEEN, familiarity, kind
 
 Used = Sequence[tuple[Row, Case, float]]
 FOLDS = ("model and GPU", "release", "model", "scale", "GPU")
@@ -134,16 +134,18 @@ def widths(used: Used, errors: Sequence[tuple[str, Error]]) -> dict[str, float]:
     """The factors of the intervals by what is known, from these errors.
 
     Those of models with figures are quantiles over all figures; those of models without any come from the models of
-    their family that were left out whole, and are missing for a family with too few.
+    their kind that were left out whole, and are missing for a kind with too few. A model of unknown shape is not one of
+    them: it has no prediction without a figure.
     """
     sizes: dict[str, list[float]] = defaultdict(list)
-    unseen: dict[str, dict[Hashable, list[float]]] = {family: defaultdict(list) for family in FAMILIES}
+    unseen: dict[str, dict[Hashable, list[float]]] = {each: defaultdict(list) for each in KINDS}
     for name, error in errors:
         sizes[error.known].append(error.size)
         if name == "model":
-            model = used[error.index][1].model
-            unseen[model.family][model.name].append(error.size)
-    names = [f"{kind}: {known}" for kind in KINDS for known in KNOWN]
+            case = used[error.index][1]
+            if case.model.has_shape:
+                unseen[kind(case)][case.model.name].append(error.size)
+    names = [f"{each}: {known}" for each in KINDS for known in KNOWN]
     factors = {name: factor(sizes[name]) for name in names if sizes[name]}
-    of_families = {f"{family}: {UNSEEN}": factor_of_groups(unseen[family]) for family in FAMILIES}
-    return factors | {name: value for name, value in of_families.items() if value is not None}
+    of_kinds = {f"{each}: {UNSEEN}": factor_of_groups(unseen[each]) for each in KINDS}
+    return factors | {name: value for name, value in of_kinds.items() if value is not None}

@@ -23,7 +23,7 @@ from llmbx.resolve import resolve
 from llmbx_prediction.atlas import table
 from llmbx_prediction.atlas.row import Row
 from llmbx_prediction.cost.model import find
-from llmbx_prediction.target import of_spec
+from llmbx_prediction.specification import of_spec
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -73,6 +73,7 @@ def bridge(folder: Path) -> Iterator[Row]:
             gbs=gbs, mbs=integer(line["mbs"]), seq=seq, tp=integer(line["tp"]), pp=integer(line["pp"]),
             cp=integer(line["cp"]), ep=integer(line["ep"]), vp=integer(line["vp"]), etp=1,
             fsdp=bool(integer(line["fsdp"])) if line["fsdp"] else name in SHARDED,
+            token_drop=True if variant == "tokendrop)" else None,
             assumed="" if line["fsdp"] else "fsdp", step_time_s=gbs * seq / gpus / tokens,
             tokens_per_s_per_gpu=tokens, printed_tflops=number(line["tf"]), printed_convention="causal",
             note="known regression" if REGRESSION in line["tf"] else variant.rstrip(")"),

@@ -20,6 +20,8 @@ ENGINES = {
     "llm-foundry": "pytorch",
 }
 """The code that a stack is built on, with its kernels and schedules."""
+BARE_STACK = "megatron-core"
+"""Megatron-Core without Transformer Engine, whose kernels are those of torch: no figure of it is published."""
 OTHER_STACK = "other"
 """A stack of which nothing is known."""
 Recompute = Literal["none", "selective", "full"]

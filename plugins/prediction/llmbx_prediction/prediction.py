@@ -11,13 +11,13 @@ from llmbx.api import Value
 
 from .atlas import table
 from .atlas.near import Neighbours, generation
-from .atlas.row import Row
+from .atlas.row import OWN, Row
 from .case import Case
 from .cost import memory
 from .cost.rates import LOW
 from .cost.roofline import model_flops, seconds_at_peak
 from .regression.posterior import Posterior
-from .regression.shipped import LEVEL, UNSEEN, calibration, familiarity, usable
+from .regression.shipped import LEVEL, UNSEEN, calibration, familiarity, kind, usable
 
 COMPUTE = (
     "gemm",
@@ -31,6 +31,7 @@ COMPUTE = (
     "recompute",
 )
 COMMUNICATION = ("tensor parallel", "context parallel", "expert parallel", "data parallel", "pipeline")
+ALIKE = {"dense": "without experts", "experts": "with experts"}
 WIDEST = 5.0
 """An interval whose ends differ by more than this factor says nothing: the value is then unknown."""
 
@@ -166,9 +167,13 @@ class Predictor:
         return self.posterior if exact is None else self.posterior.trusting(exact)
 
     def _exact(self, case: Case) -> int | None:
-        """The figure of exactly this configuration, of the nearest release; None if there is none."""
-        same = self._cells.get(cell(case), ())
-        return min(same, key=lambda index: abs(self.used[index][1].when - case.when), default=None)
+        """The figure of exactly this configuration: the user's own, else of the nearest release; None without any."""
+
+        def rank(index: int) -> tuple[bool, float]:
+            row, published, _ = self.used[index]
+            return row.release != OWN, abs(published.when - case.when)
+
+        return min(self._cells.get(cell(case), ()), key=rank, default=None)
 
     @functools.cached_property
     def _cells(self) -> dict[tuple[object, ...], list[int]]:
@@ -242,9 +247,9 @@ class Predictor:
             notes.append(f"limited to {100 * self._share(case):.0f} % of the peak of {case.gpu_type}, the most that is "
                          f"published of its generation in {case.dtype}")  # fmt: skip
         if UNSEEN in self._familiarity(case):
-            family = case.model.family
-            notes.append(f"no figure of {case.model.name} is published: the interval is that of {family} models that "
-                         f"were left out whole ({self.calibration.models.get(family, 0)})")  # fmt: skip
+            notes.append(f"no figure of {case.model.name} is published: the interval is that of the "
+                         f"{self.calibration.models.get(kind(case), 0)} models {ALIKE[kind(case)]} that were left out "
+                         "whole")  # fmt: skip
         stacks = dict.fromkeys(published.stack for _, published, _ in self.used)
         if case.stack not in stacks:
             notes.append(f"the stack is {case.stack}, of which there is no figure: its scale is its own, and unknown "
@@ -289,9 +294,9 @@ class Predictor:
         """That nothing tells how wide the interval of a model without figures is."""
         if self._width(case) is not None:
             return None
-        family = case.model.family
-        return (f"no figure of {case.model.name} is published, and {self.calibration.models.get(family, 0)} {family} "
-                "models are too few to measure how far a model that is left out is off")  # fmt: skip
+        count = self.calibration.models.get(kind(case), 0)
+        return (f"no figure of {case.model.name} is published, and {count} models {ALIKE[kind(case)]} are too few to "
+                "measure how far a model that is left out is off")  # fmt: skip
 
     def _width(self, case: Case) -> float | None:
         return self.calibration.width(case, self._familiarity(case))
@@ -317,7 +322,7 @@ class Predictor:
         for row, *_ in self.used:
             sources[row.source] = sources.get(row.source, 0) + 1
         return Basis(
-            rows=len(self.used), own=sum(row.release == "own" for row, *_ in self.used), sources=sources,
+            rows=len(self.used), own=sum(row.release == OWN for row, *_ in self.used), sources=sources,
             same_model=sum(published.model.name == case.model.name for _, published, _ in self.used),
             same_gpu_type=sum(published.gpu_type == case.gpu_type for _, published, _ in self.used),
             same_family=sum(published.model.family == case.model.family for _, published, _ in self.used),

@@ -11,7 +11,7 @@ from llmbx.api.verbs import load_plugins
 from .atlas import own, table
 from .cost.model import of_shape
 from .prediction import Prediction, Predictor
-from .target import of_spec
+from .specification import of_spec
 
 
 def predict(spec: RunSpec, install: Path) -> Prediction:

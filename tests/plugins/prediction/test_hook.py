@@ -19,7 +19,7 @@ from llmbx_prediction.atlas import own, table
 from llmbx_prediction.cost import memory
 from llmbx_prediction.cost.model import of_shape
 from llmbx_prediction.prediction import Predictor
-from llmbx_prediction.target import of_spec
+from llmbx_prediction.specification import of_spec
 
 H100 = {"workload": "llama3.1", "size": "405b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8"}
 

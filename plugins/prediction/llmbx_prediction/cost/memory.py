@@ -20,7 +20,7 @@ WEIGHT, STATES = 2, 12
 transposed, which is as much."""
 GRADIENT, NARROW_GRADIENT = 4, 2
 """Bytes of a gradient: FP32, and the BF16 of narrow matrix products and of the stacks in `NARROW_GRADIENTS`."""
-NARROW_GRADIENTS = ("megatron-bridge", "nemo2")
+NARROW_GRADIENTS = ("megatron-bridge", "megatron-core", "nemo2")
 NARROW_ACTIVATIONS = 0.6
 """Activations with narrow matrix products over those in BF16: the inputs of the products are kept in 8 bits."""
 HIDDEN_BYTES, FFN_BYTES, PLAIN_FFN_BYTES = 11.0, 6.0, 4.0
@@ -32,7 +32,7 @@ LOGIT_BYTES = 6.0
 """Bytes per token and entry of the vocabulary on the last stage: logits in BF16 and FP32."""
 FIXED_GB = 1.0
 """Workspaces and buffers, in GB (10^9 bytes)."""
-MEGATRON = ("megatron-bridge", "megatron-lm", "nemo2", "own")
+MEGATRON = ("megatron-bridge", "megatron-core", "megatron-lm", "nemo2", "own")
 """Stacks whose memory is estimated. What others recompute is a setting of theirs (MaxText's remat policies), and their
 memory was never published."""
 WITHIN = {"dense": 0.15, "moe": 0.3, "hybrid": 0.5}

@@ -16,7 +16,8 @@ WIDE = ("bf16", "fp16")
 class Rates(Value, frozen=True):
     """Rates of one GPU: bandwidths in GB/s and one direction, `domain` the number of GPUs that NVLink connects.
 
-    `peaks` are dense TFLOP/s by dtype; those that core has replace them.
+    `peaks` are dense TFLOP/s by dtype; those that core has replace them. `exponential` is the number of BF16
+    operations of matrix products in the time of one exponential; None if it is not known.
     """
 
     memory: float
@@ -26,6 +27,7 @@ class Rates(Value, frozen=True):
     domain: int | None = None
     peaks: dict[str, float] = {}
     memory_gb: float | None = None
+    exponential: float | None = None
 
     def peak(self, dtype: str) -> float:
         """Dense TFLOP/s of matrix products in this dtype. Raises `UsageError` if it is not known."""

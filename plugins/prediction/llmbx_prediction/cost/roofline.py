@@ -28,8 +28,12 @@ products at twice the rate of FP8."""
 OPTIMIZER_BYTES = 30
 """Bytes that Adam with FP32 states moves per parameter."""
 KERNEL_S = 5e-6
-KERNELS = {"dense": 60, "moe": 160, "hybrid": 110}
+KERNELS = 60
 """Kernels of a layer, forward and backward, and the time to launch one."""
+EXPERT_KERNELS = 8
+"""Kernels of a layer for each expert that a rank has: a grouped product is one for each, and has two weights."""
+UNHIDDEN = 0.5
+"""Part of the exponentials of the scores that matrix products of the same kernel do not hide."""
 
 NAMES = (
     "gemm", "small gemm", "experts", "attention", "elementwise", "routing", "quantize", "weights", "recompute",
@@ -109,11 +113,17 @@ def _compute(case: Case, gpu: Rates) -> Terms:
     seconds = {
         "gemm": tokens * (linear / narrow + logits / wide),
         "experts": tokens * experts / grouped,
-        "attention": tokens * scores * FLASH / wide,
+        "attention": tokens * scores * FLASH * (1 + _exponentials(case.model, gpu)) / wide,
     }
     seconds["small gemm"] = seconds["gemm"] * SMALL * _smallness(case)
     again = {"none": 0.0, "selective": 0.1, "full": 1.0}[case.recompute]
     return seconds | {"recompute": again * FORWARD * sum(seconds.values())}
+
+
+def _exponentials(model: Model, gpu: Rates) -> float:
+    """Seconds of the exponentials of the scores that nothing hides, over those of the products of the scores."""
+    width = (model.key_width + model.rope_width + model.value_width) / 2 if model.kv_rank else model.head
+    return UNHIDDEN * (gpu.exponential or 0.0) / (4 * width) if model.has_shape and model.heads else 0.0
 
 
 def _smallness(case: Case) -> float:
@@ -214,5 +224,5 @@ def _exposed(seconds: float, busy: float) -> float:
 
 def _host(case: Case) -> float:
     model = case.model
-    passes = case.accumulation * model.layers / case.pp
-    return 5e-3 + passes * KERNELS[model.family] * KERNEL_S
+    kernels = model.layers * KERNELS + model.moe_layers * EXPERT_KERNELS * model.experts / case.ep
+    return 5e-3 + case.accumulation / case.pp * kernels * KERNEL_S

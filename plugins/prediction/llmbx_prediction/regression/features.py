@@ -22,12 +22,13 @@ class Features:
     """Arrays of n configurations.
 
     `seconds` (n x terms) are the terms at rated speed times their coefficients, `names` what configurations can have in
-    common, `when` the dates in years, `layout` degrees of parallelism and lengths, `shape` widths of the model, both in
-    doublings.
+    common, `experts` 1 for a model with experts, else 0, `when` the dates in years, `layout` degrees of parallelism and
+    lengths, `shape` widths of the model, both in doublings.
     """
 
     seconds: Array
     names: Mapping[str, NDArray[np.str_]]
+    experts: Array
     when: Array
     layout: Array
     shape: Array
@@ -38,6 +39,7 @@ class Features:
         return Features(
             seconds=self.seconds[kept],
             names={name: values[kept] for name, values in self.names.items()},
+            experts=self.experts[kept],
             when=self.when[kept],
             layout=self.layout[kept],
             shape=self.shape[kept],
@@ -60,6 +62,7 @@ def features(cases: Sequence[Case], coefficients: Mapping[str, float]) -> Featur
     times = np.array([[terms[name] for name in NAMES] for terms in map(ideal, cases)]).reshape(len(cases), len(NAMES))
     return Features(
         seconds=times * factors, names={name: np.array(terms) for name, terms in _names(cases).items()},
+        experts=np.array([float(case.model.family != "dense") for case in cases]),
         when=np.array([case.when for case in cases], dtype=float),
         layout=np.array([_layout(case) for case in cases]).reshape(len(cases), -1),
         shape=np.array([_shape(case) for case in cases]).reshape(len(cases), -1),

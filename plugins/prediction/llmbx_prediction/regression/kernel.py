@@ -18,7 +18,13 @@ from .features import Array, Features
 LAYOUT_SCALE, SHAPE_SCALE, WIDE_SCALE = 2.0, 1.5, 2.5
 """Distances in doublings over which the smooth components fade."""
 CELL_SCALE = 0.7
-YEARS = {"stack over time": 1.5, "model over time": 0.7, "family over time": 0.7, "cell over time": 1.0}
+YEARS = {
+    "stack over time": 1.5,
+    "model over time": 0.7,
+    "family over time": 0.7,
+    "experts' dtype over time": 0.7,
+    "cell over time": 1.0,
+}
 """Years between releases over which what they share fades."""
 
 
@@ -43,6 +49,16 @@ class Pairs:
     def terms(self) -> Array:
         """How far both spend their time in the same terms."""
         return np.asarray(self.a.shares @ self.b.shares.T)
+
+    @functools.cached_property
+    def experts(self) -> Array:
+        """1 where both are models with experts, else 0."""
+        return np.outer(self.a.experts, self.b.experts)
+
+    @functools.cached_property
+    def dense(self) -> Array:
+        """1 where both are dense models, else 0."""
+        return np.outer(1 - self.a.experts, 1 - self.b.experts)
 
     @functools.cached_property
     def years(self) -> Array:
@@ -89,7 +105,9 @@ def _cell(pairs: Pairs) -> Array:
     return pairs.common("model", "gpu", "dtype", "stack") * pairs.layout(CELL_SCALE)
 
 
-CELL_TIME = "cell over time"
+CELL_TIME, DENSE_DTYPE = "cell over time", "dense models' dtype"
+EXPERTS_TERMS, EXPERTS_DTYPE = "experts' terms by stack", "experts' dtype over time"
+"""Components of models with experts alone, whose kernels differ more from stack to stack, and change faster."""
 COMPONENTS: Mapping[str, Component] = {
     "all": _same(),
     "terms": _terms(),
@@ -101,7 +119,7 @@ COMPONENTS: Mapping[str, Component] = {
     "model": _same("model"),
     "dtype": _same("dtype"),
     "dtype by generation": _same("generation", "dtype"),
-    "dtype by family": _same("family", "dtype"),
+    DENSE_DTYPE: lambda pairs: pairs.dense * pairs.common("dtype"),
     "GPU by family": _same("family", "gpu"),
     "engine": _same("engine"),
     "stack": _same("stack"),
@@ -109,6 +127,8 @@ COMPONENTS: Mapping[str, Component] = {
     "stack over time": _fading("stack over time", "stack"),
     "model over time": _fading("model over time", "model", "stack"),
     "family over time": _fading("family over time", "family", "stack"),
+    EXPERTS_TERMS: lambda pairs: pairs.experts * pairs.terms * pairs.common("stack"),
+    EXPERTS_DTYPE: lambda pairs: pairs.experts * _fading(EXPERTS_DTYPE, "stack", "dtype")(pairs),
     "layout": lambda pairs: pairs.common("stack") * pairs.layout(LAYOUT_SCALE),
     "shape by generation": lambda pairs: pairs.common("generation") * pairs.shape(SHAPE_SCALE),
     "shape and layout": lambda pairs: pairs.shape(2.0) * pairs.layout(WIDE_SCALE),
@@ -134,5 +154,10 @@ def covariance(a: Features, b: Features, scales: Mapping[str, float]) -> Array:
 def variances(a: Features, scales: Mapping[str, float]) -> Array:
     """The diagonal of `covariance(a, a)`."""
     squares = (a.shares**2).sum(axis=1)
-    constant = sum(scales[name] ** 2 for name in COMPONENTS if name not in OF_TERMS)
-    return np.asarray(constant + squares * sum(scales[name] ** 2 for name in OF_TERMS))
+    whole = {
+        **dict.fromkeys(OF_TERMS, squares),
+        EXPERTS_TERMS: squares * a.experts,
+        EXPERTS_DTYPE: a.experts,
+        DENSE_DTYPE: 1 - a.experts,
+    }
+    return np.asarray(sum(scales[name] ** 2 * whole.get(name, np.ones(len(a.when))) for name in COMPONENTS))

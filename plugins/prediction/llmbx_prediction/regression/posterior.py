@@ -11,7 +11,7 @@ import numpy as np
 from ..case import Case
 from ..cost.roofline import NAMES
 from .features import Array, Features, features
-from .kernel import NOISE, OF_TERMS, Pairs, covariance, variances
+from .kernel import EXPERTS_TERMS, NOISE, OF_TERMS, Pairs, covariance, variances
 
 OUTLIER = 2.5
 """Standard deviations beyond which a published figure is given a larger noise, so that it misleads less."""
@@ -98,8 +98,9 @@ class Posterior:
         described = features([case], self.coefficients)
         change = np.zeros(len(NAMES))
         pairs = Pairs(described, self.known)
-        for name, names in OF_TERMS.items():
-            shared = pairs.common(*names)[0]
+        common = {name: pairs.common(*names)[0] for name, names in OF_TERMS.items()}
+        common[EXPERTS_TERMS] = pairs.experts[0] * pairs.common("stack")[0]
+        for name, shared in common.items():
             change += self.scales[name] ** 2 * ((shared * self.weights) @ self.known.shares)
         seconds = described.seconds[0] * np.exp(change)
         seconds *= float(self.means(described)[0]) / seconds.sum()

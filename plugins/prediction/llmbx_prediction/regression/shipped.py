@@ -23,7 +23,7 @@ class Calibration(Value, frozen=True, kw_only=True):
     `coefficients` multiply the terms, `scales` are the standard deviations of the kernel's components. `quantiles` are
     the widths of the intervals of `LEVEL` in standard deviations: by the kind of model and what is known of the
     configuration (`familiarity`), and for a layout without a published figure (`OWN_LAYOUT`). `models` counts the
-    models that were left out whole, by family; a family with too few has no width.
+    models that were left out whole, by kind; a kind with too few has no width.
     `outliers` are those of the shipped figures alone (`Posterior.outliers`): to find them takes four times as long as
     all else.
     """
@@ -51,9 +51,8 @@ two to three times as large as those of dense models, in standard deviations."""
 KNOWN = ("model and GPU", "model")
 """What published figures have in common with a configuration whose model has some: its model on its GPU type, or its
 model on other types only."""
-FAMILIES = ("dense", "moe", "hybrid")
 UNSEEN = "no figure of the model"
-"""What is known of a model without any figure: its family, whose models are left out whole to measure the interval."""
+"""What is known of a model without any figure: its kind, whose models are left out whole to measure the interval."""
 OWN_LAYOUT = "own layout"
 """A layout that its authors did not choose. Its width is measured on vTrain's sweeps: all other layouts were chosen."""
 
@@ -61,9 +60,12 @@ OWN_LAYOUT = "own layout"
 def familiarity(case: Case, known_cases: Iterable[Case]) -> str:
     """What is known of a configuration, for example `dense: model`."""
     gpu_types = {other.gpu_type for other in known_cases if other.model.name == case.model.name}
-    if not gpu_types:
-        return f"{case.model.family}: {UNSEEN}"
-    return f"{KINDS[bool(case.model.experts)]}: {KNOWN[case.gpu_type not in gpu_types]}"
+    return f"{kind(case)}: {KNOWN[case.gpu_type not in gpu_types] if gpu_types else UNSEEN}"
+
+
+def kind(case: Case) -> str:
+    """The kind of the model, one of `KINDS`."""
+    return KINDS[bool(case.model.experts)]
 
 
 @functools.cache
