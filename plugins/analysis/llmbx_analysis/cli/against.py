@@ -132,7 +132,7 @@ def _compared(call: RunCall, done: Sequence[tuple[Job, Result]]) -> int:
 
     find, install = call.workspace.plugins.find_run, call.workspace.install
     a, b = ([find(install, result.run_id).path for job, result in done if job.side == side] for side in ("a", "b"))
-    comparison = compare_folders(a, b, call.allowed)
+    comparison = compare_folders(a, b, call.allowed, install)
     if call.format == "json":
         results = [result for _, result in done]
         print_json({"results": results, "comparison": msgspec.to_builtins(comparison)})
