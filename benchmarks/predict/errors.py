@@ -28,7 +28,7 @@ from llmbx.config.request import Request
 from llmbx.plugins.manager import Plugins, load
 from llmbx.resolve import resolve
 from llmbx_prediction.atlas import table
-from llmbx_prediction.atlas.row import Row
+from llmbx_prediction.atlas.row import HELD_OUT, Row
 from llmbx_prediction.case import Case
 from llmbx_prediction.cost.model import of_shape
 from llmbx_prediction.prediction import Predictor
@@ -176,6 +176,23 @@ def published(used: Used, shipped: Calibration) -> None:
                 line("the release before", used, before)
 
 
+def held_out() -> None:
+    """The figures that predictions never learn from: by all others, and by those of other models."""
+    print("\nFigures that are held out")
+    for row in (row for row in table.shipped() if row.note == HELD_OUT):
+        case, seconds = row.case(), row.step_time_s
+        assert case is not None and seconds is not None
+        print(f"  {row.model} on {row.gpus} x {row.gpu_type} {row.dtype}, {row.organization}: {seconds:.4g} s")
+        others = [other for other in table.shipped() if other.model != row.model]
+        for title, rows in (("all", table.shipped()), ("of other models", others)):
+            step = Predictor(rows).predict(case, "").step_time_s
+            if step.value is None:
+                print(f"    by figures {title}: unknown")
+                continue
+            print(f"    by figures {title}: {step.value:.4g} s ({step.low:.4g} to {step.high:.4g}), "
+                  f"{100 * (step.value / seconds - 1):+.1f} %")  # fmt: skip
+
+
 ROUNDED = 1e-5
 """The table has seven digits of a figure."""
 
@@ -228,6 +245,7 @@ def main(folder: str | None) -> None:
     used, shipped = usable(table.shipped()), calibration()
     published(used, shipped)
     scaling(used, shipped)
+    held_out()
     catalog()
     if folder is None:
         print("\nvTrain and golden values: not measured; name the folder or set PREDICT_DATA")

@@ -87,7 +87,7 @@ class Plan(Value, frozen=True, kw_only=True):
             lines.append("no choice is published for these GPUs")
         elif self.published_slower_percent is not None:
             lines.append(f"published choice ({self.published_from}): {self._rates()}")
-            lines.append(f"the published choice has {self._standing(self.published_slower_percent)}")
+            lines.append(f"  {self._standing(self.published_slower_percent)}")
         return lines
 
     def _rates(self) -> str:
@@ -99,7 +99,7 @@ class Plan(Value, frozen=True, kw_only=True):
 
     def _standing(self, slower: float) -> str:
         if slower < 0:
-            return f"a step {-slower:.1f} % faster than the best that fits by prediction, and more than the memory"
+            return f"by prediction {-slower:.1f} % faster than the best that fits, and above the memory itself"
         than_best = f"{slower:.1f} % slower than the best by prediction" if slower else "the best by prediction"
         return f"rank {self.published_rank}, {than_best}"
 

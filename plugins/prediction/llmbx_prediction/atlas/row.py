@@ -15,9 +15,11 @@ DROPPED_SINCE = 2025.3
 and v25.05.04, llama4."""
 OWN = "own"
 """The release of the user's own figures."""
-OTHERWISE = ("functional", "known regression")
-"""Notes of figures that say nothing of the speed of a configuration: runs that only test a function, and releases whose
-source calls its figure a known regression."""
+HELD_OUT = "held out"
+"""Note of a figure that predictions are measured with, and never learn from."""
+OTHERWISE = ("functional", "known regression", HELD_OUT)
+"""Notes of figures that predictions do not learn from: runs that only test a function, releases whose source calls its
+figure a known regression, and what is held out."""
 
 
 class Row(Value, frozen=True, kw_only=True):
@@ -66,7 +68,7 @@ class Row(Value, frozen=True, kw_only=True):
 
     @property
     def is_benchmark(self) -> bool:
-        """Whether the figure is meant to show the speed of its configuration."""
+        """Whether predictions learn from the figure as one that shows the speed of its configuration."""
         return self.note not in OTHERWISE
 
     def shape(self) -> Model:
