@@ -29,11 +29,11 @@ fuzz: $(VENV)/.ready
 
 # The factors of predictions' intervals, from the table; PREDICT_DATA: the folder that docs/prediction.md describes.
 predict-calibration: $(VENV)/.ready
-	$(VENV)/bin/python benchmarks/predict/calibrate.py 0 $(PREDICT_DATA)
+	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python benchmarks/predict/calibrate.py 0 $(PREDICT_DATA)
 
 # The errors of predictions with whole groups left out, into docs/prediction.md: about three minutes.
 predict-errors: $(VENV)/.ready
-	$(VENV)/bin/python benchmarks/predict/by_group.py --write
+	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python benchmarks/predict/by_group.py --write
 
 # The documentation as a site in build/site; dead links are errors.
 docs: $(TEST)/docs/.ready
