@@ -47,7 +47,7 @@ class Calibration(Value, frozen=True, kw_only=True):
 
 KINDS = ("dense", "experts")
 """Kinds of models. What a release changes for models with experts is not in any column of the tables: their errors are
-two to three times as large as those of dense models, in standard deviations."""
+up to twice as large as those of dense models, in standard deviations."""
 KNOWN = ("model and GPU", "model")
 """What published figures have in common with a configuration whose model has some: its model on its GPU type, or its
 model on other types only."""
