@@ -48,6 +48,7 @@ OTHERS = {
     "`parameters` (with their `resolution`, and `local` if they are those of one rank), which the checks compare with "
     "the specification ([checks.md](checks.md))",
     "config_fallback": "the framework did not find the configuration `asked` and took `used`",
+    "decimal_comma": "a number of a step's line has a decimal comma; `name` as printed, and `field` of the step",
     "validation": "a validation `loss`",
     "checkpoint_loaded": "the training continues from a checkpoint",
     "phase_time": "step time of a phase that is not measured; `facts` has `role` and `step_time_s`",

@@ -31,6 +31,10 @@ class PluginError(LlmbxError):
     exit_code = 2
 
 
+class ImpossibleValueError(PluginError):
+    """A plugin answered with a number that cannot be true."""
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM or SIGHUP, named in the message: everything that Ctrl-C ends, ends."""
 

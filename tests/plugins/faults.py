@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 
 from .made_log import ABSL, ASKED, Made, Numbers
+from .made_run import GPUS
 
 ALL = ("bridge", "nemo2", "maxtext")
 NEMO = ("bridge", "nemo2")
@@ -46,7 +47,8 @@ def _configured(name: str, factor: float = 0.5) -> Callable[[Made], object]:
 
 
 def _restart(log: Made) -> None:
-    log.steps = [*(dict(step) for step in log.steps[:30]), *log.steps]
+    before = [{**step, "at": 1.7e9 - 1e4 + step["number"]} for step in log.steps[:30]]
+    log.steps = [*before, *_with_stamps(log)]
 
 
 def _with_stamps(log: Made) -> list[Numbers]:
@@ -63,10 +65,6 @@ def _mix(log: Made) -> None:
 
 def _shuffle(log: Made) -> None:
     random.Random(3).shuffle(_with_stamps(log))
-
-
-GPUS = {"b200": "NVIDIA B200", "h100": "NVIDIA H100 80GB HBM3"}
-"""Product names by GPU type."""
 
 
 def _nodes(log: Made, **values: str) -> None:

@@ -71,6 +71,7 @@ def made(name: str, time_s: float) -> Made:
             "skipped": 0,
             "nan": 0,
             "scale": 1.0,
+            "printed_as": first + k,
             "total": first + spec.steps - 1,
         }
         for k in range(spec.steps)
@@ -159,6 +160,8 @@ def final(log: Made, expected: ExpectedConfiguration) -> Numbers:
 
 def text(log: Made) -> str:
     """The log as its framework prints it."""
+    for step in log.steps:
+        step["read"] = log.arrivals.get(step["printed_as"])
     lines = {"megatron-bridge": _bridge, "nemo2": _nemo2}.get(log.spec.driver, _maxtext)(log)
     return "\n".join(lines) + "\n"
 
@@ -183,8 +186,9 @@ def _with_comma(line: str, field: str | None) -> str:
 
 
 def _stamp(step: Numbers, form: str, usual: str) -> str:
-    """The time of the step's line (`at`, in epoch seconds), or the same for all lines."""
-    return datetime.fromtimestamp(step["at"], UTC).strftime(form) if "at" in step else usual
+    """The time of the step's line (`at`, in epoch seconds), else when it is read, else the same for all lines."""
+    at = step.get("at", step["read"])
+    return usual if at is None else datetime.fromtimestamp(at, UTC).strftime(form)
 
 
 def _bridge(log: Made) -> list[str]:
@@ -212,7 +216,7 @@ def _bridge_line(step: Numbers) -> str:
     rate = f" learning rate: {step['lr']:.6E} |" if step["lr"] is not None else ""
     batch = f" global batch size: {step['batch']:5d} |" if step["batch"] is not None else ""
     consumed = f" consumed samples: {step['consumed']:12d} |" if step["consumed"] is not None else ""
-    stamp = _stamp(step, "%Y-%m-%d %H:%M:%S", "2026-03-27 23:08:06")
+    stamp = _stamp(step, "%Y-%m-%d %H:%M:%S", "2023-11-14 23:08:06")
     return (
         f" [{stamp}] iteration {step['number']:8d}/{step['total']:8d} |{consumed}"
         f" elapsed time per iteration (ms): {_milliseconds(step['time'])} |{rate}{batch}{loss} loss scale: {step['scale']:.1f} |{grad} "
@@ -254,7 +258,7 @@ def _nemo2_line(step: Numbers) -> str:
 
 def absl(second: int = 0) -> str:
     """The beginning of a line that is printed some seconds after the first."""
-    return f"I1121 07:{20 + second // 60:02d}:{second % 60:02d}.853725 140349491260288 metric_logger.py:265] "
+    return f"I1114 23:{20 + second // 60:02d}:{second % 60:02d}.853725 140349491260288 metric_logger.py:265] "
 
 
 ABSL = absl()

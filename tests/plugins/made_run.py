@@ -44,7 +44,8 @@ def result(log: Made, plugins: Plugins, folder: Path) -> Result:
         (folder / "seen.json").write_text(json.dumps({"gpus": [{"name": name} for name in log.seen]}))
     for number, gpus in enumerate(log.nodes):
         facts = log.hosts[number] if log.hosts else {}
-        lines = [f"host n{number}", *(f"{name} {value}" for name, value in facts.items()), *(f"gpu {gpu}" for gpu in gpus)]
+        lines = [f"host n{number}", *(f"{name} {value}" for name, value in facts.items())]
+        lines += [f"gpu {gpu}" for gpu in gpus]
         (folder / f"node-{number}.txt").write_text("\n".join(lines) + "\n")
     expected = plugins.framework(log.spec.plugin).expect_configuration(log.spec, folder)
     assert expected, "the framework writes its final configuration"

@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from .faults import ALL, GPUS, NEMO, _nodes
+from .faults import ALL, _nodes
 from .made_log import ABSL, Made
+from .made_run import GPUS
 
 LOGS = (*ALL, "megatron")
 """The formats of runs, and a log of Megatron-LM that no run of llmbx wrote."""
@@ -27,8 +28,11 @@ Verdict = Literal["invalid", "not comparable", "warning", "not stable"]
 
 @dataclasses.dataclass(frozen=True)
 class Silent:
-    """The right verdict of a fault, how it is put into a training, and the formats that can show it."""
+    """The check that finds a fault (none: the stability does), its right verdict, how it is put into a training, and
+    the formats that can show it.
+    """
 
+    check: str
     verdict: Verdict
     change: Callable[[Made], object]
     formats: tuple[str, ...] = LOGS
@@ -203,131 +207,334 @@ SOCKETS = (
 
 SILENT: dict[str, Silent] = {
     # Time outside of the steps
-    "a stall of 6 steps in a window of 10": Silent("not comparable", _pause(39, steps=6), MEGATRON),
-    "a stall of 1 step in a window of 10": Silent("warning", _pause(39, steps=1), MEGATRON),
-    "a pause of 20 steps before the window": Silent("not comparable", _pause(8, steps=20)),
-    "a pause of 4 steps before the window": Silent("warning", _pause(8, steps=4)),
-    "a pause of 20 steps after the window": Silent("not comparable", _pause(46, steps=20)),
-    "three pauses of a step before the window": Silent("warning", _pause(12, 22, 31, steps=1.2)),
-    "a checkpoint longer than a third of the window": Silent("not comparable", _said(SAVED, 40, steps=4), MEGATRON),
-    "a checkpoint of 5 steps": Silent("warning", _said(SAVED, 26, steps=5), STEPS),
-    "an evaluation every 10 steps": Silent("warning", _said(EVALUATED, 10, 20, 30, 40, steps=1.2), ("bridge", "maxtext", "megatron")),
-    "an evaluation every 3 steps": Silent("not comparable", _said(EVALUATED, *range(3, 48, 3), steps=1.2), ("bridge", "maxtext", "megatron")),
-    "8 % of every step outside": Silent("warning", _pause(*range(1, 50), steps=0.08)),
-    "30 % of every step outside": Silent("not comparable", _pause(*range(1, 50), steps=0.3)),
-    "45 % of every step outside": Silent("not comparable", _pause(*range(1, 50), steps=0.8)),
-    "a compilation in the middle": Silent("warning", _pause(30, steps=7)),
-    "a garbage collection every 5 steps": Silent("warning", _pause(*range(5, 50, 5), steps=0.5)),
-    "a data loader that stalls every 7 steps": Silent("not comparable", _pause(*range(7, 50, 7), steps=3)),
-    "times in whole seconds": Silent("warning", lambda m: m.every(time=lambda k: float(round(m.steps[k]["time"])))),
-    "claims 9 % above the clock": Silent("not comparable", _claims(1.09)),
-    "claims 6 % above the clock": Silent("warning", _claims(1.06)),
-    "times that are all the same": Silent("warning", lambda m: m.every(time=_usual(m))),
+    "a stall of 6 steps in a window of 10": Silent("outside-steps", "not comparable", _pause(39, steps=6), MEGATRON),
+    "a stall of 1 step in a window of 10": Silent("outside-steps", "warning", _pause(39, steps=1), MEGATRON),
+    "a pause of 20 steps before the window": Silent("outside-steps", "not comparable", _pause(8, steps=20)),
+    "a pause of 4 steps before the window": Silent("outside-steps", "warning", _pause(8, steps=4)),
+    "a pause of 20 steps after the window": Silent("outside-steps", "not comparable", _pause(46, steps=20)),
+    "three pauses of a step before the window": Silent("outside-steps", "warning", _pause(12, 22, 31, steps=1.2)),
+    "a checkpoint longer than a third of the window": Silent(
+        "outside-steps", "not comparable", _said(SAVED, 40, steps=4), MEGATRON
+    ),
+    "a checkpoint of 5 steps": Silent("outside-steps", "warning", _said(SAVED, 26, steps=5), STEPS),
+    "an evaluation every 10 steps": Silent(
+        "outside-steps", "warning", _said(EVALUATED, 10, 20, 30, 40, steps=1.2), ("bridge", "maxtext", "megatron")
+    ),
+    "an evaluation every 3 steps": Silent(
+        "outside-steps",
+        "not comparable",
+        _said(EVALUATED, *range(3, 48, 3), steps=1.2),
+        ("bridge", "maxtext", "megatron"),
+    ),
+    "8 % of every step outside": Silent("outside-steps", "warning", _pause(*range(1, 50), steps=0.08)),
+    "30 % of every step outside": Silent("outside-steps", "not comparable", _pause(*range(1, 50), steps=0.3)),
+    "45 % of every step outside": Silent("outside-steps", "not comparable", _pause(*range(1, 50), steps=0.8)),
+    "a compilation in the middle": Silent("outside-steps", "warning", _pause(30, steps=7)),
+    "a garbage collection every 5 steps": Silent("outside-steps", "warning", _pause(*range(5, 50, 5), steps=0.5)),
+    "a data loader that stalls every 7 steps": Silent(
+        "outside-steps", "not comparable", _pause(*range(7, 50, 7), steps=3)
+    ),
+    "times in whole seconds": Silent(
+        "rounded-times", "warning", lambda m: m.every(time=lambda k: float(round(m.steps[k]["time"])))
+    ),
+    "claims 9 % above the clock": Silent("clock-beyond", "not comparable", _claims(1.09)),
+    "claims 6 % above the clock": Silent("clock-beyond", "warning", _claims(1.06)),
+    "times that are all the same": Silent(
+        "", "warning", lambda m: m.every(time=_usual(m)), stays="a steady machine prints the same time with few digits"
+    ),
     # Training
-    "a loss frozen from step 20 on": Silent("invalid", _from(20, loss=7.125)),
-    "a loss frozen from step 35 on": Silent("invalid", _from(35, loss=7.125)),
-    "a loss frozen for 20 steps": Silent("invalid", lambda m: [m.at(k, loss=9.125) for k in range(15, 35)]),
-    "a learning rate of 0 from step 20 on": Silent("invalid", lambda m: [m.every(lr=1e-5), _from(20, lr=0.0)(m)]),
-    "a learning rate of 0 from step 40 on": Silent("warning", lambda m: [m.every(lr=1e-5), _from(40, lr=0.0)(m)]),
-    "a learning rate of 0 in the middle": Silent("warning", lambda m: [m.every(lr=1e-5), m.at(25, lr=0.0), m.at(26, lr=0.0)]),
-    "a gradient of 0 from step 20 on": Silent("invalid", lambda m: [m.every(grad=_falling), _from(20, grad=0.0)(m)]),
-    "a gradient of 0 in three steps": Silent("warning", lambda m: [m.every(grad=_falling), *(m.at(k, grad=0.0) for k in (30, 31, 32))]),
-    "a gradient of 1e8 from step 20 on": Silent("invalid", lambda m: [m.every(grad=_falling), _from(20, grad=1e8)(m)]),
-    "a gradient of 1e8 once": Silent("warning", lambda m: [m.every(grad=_falling), m.at(30, grad=1e8)]),
-    "a gradient that explodes": Silent("invalid", _grad(lambda k: 1.5**k)),
-    "a gradient that is always the same": Silent("invalid", _grad(lambda k: 1.234)),
-    "a gradient frozen from step 20 on": Silent("invalid", lambda m: [m.every(grad=_falling), _from(20, grad=1.234)(m)]),
-    "a loss scale of 0 from step 20 on": Silent("invalid", _from(20, scale=0.0), MEGATRON),
-    "a loss scale that halves every step": Silent("warning", _from(5, scale=lambda k: 2.0 ** (60 - k)), MEGATRON),
-    "a spike of 4 times": Silent("warning", _loss(lambda k: 4.0 if k == 30 else 1.0)),
-    "a spike of 2 times over 3 steps": Silent("warning", _loss(lambda k: 2.0 if k in (30, 31, 32) else 1.0)),
-    "a loss in bits": Silent("invalid", _loss(lambda k: 1.4427), ALL),
-    "a loss with a wrong mask": Silent("invalid", _loss(lambda k: 0.75), ALL),
-    "a loss 35 % too high": Silent("invalid", _loss(lambda k: 1.35), ALL),
-    "a loss 12 % too low": Silent("invalid", _loss(lambda k: 0.88), ALL),
-    "weights that are reset at step 30": Silent("warning", lambda m: m.every(loss=lambda k: m.steps[0]["loss"] - 0.12 * (k % 30))),
-    "a loss that drops by 30 % at step 30": Silent("warning", _loss(lambda k: 0.7 if k >= 30 else 1.0)),
-    "a loss that jumps by 25 % at step 30": Silent("warning", _loss(lambda k: 1.25 if k >= 30 else 1.0)),
-    "a loss that alternates by 10 %": Silent("warning", _loss(lambda k: 1.1 if k % 2 else 1.0)),
-    "a loss that scatters from step 25 on": Silent("warning", _loss(lambda k: 1 + 0.15 * math.sin(37 * k) if k >= 25 else 1.0)),
-    "most steps skipped": Silent("not comparable", lambda m: [m.at(k, skipped=1) for k in range(30)], MEGATRON),
-    "steps skipped at the end": Silent("invalid", _from(40, skipped=1), MEGATRON),
-    "a learning rate that jumps a thousand times": Silent("warning", lambda m: [m.every(lr=1e-5), _from(25, lr=1e-2)(m)]),
-    "a learning rate of 1e-30": Silent("warning", lambda m: m.every(lr=1e-30)),
-    "a validation loss of 4 times the training's": Silent("warning", _inside(EVALUATED["bridge"].format(26).replace("5.0", "45.0")), MEGATRON),
-    "every loss printed twice": Silent("warning", lambda m: m.every(loss=lambda k: m.steps[k - k % 2]["loss"])),
+    "a loss frozen from step 20 on": Silent("loss-frozen", "invalid", _from(20, loss=7.125)),
+    "a loss frozen from step 35 on": Silent("loss-frozen", "invalid", _from(35, loss=7.125)),
+    "a loss frozen for 20 steps": Silent(
+        "loss-frozen", "invalid", lambda m: [m.at(k, loss=9.125) for k in range(15, 35)]
+    ),
+    "a learning rate of 0 from step 20 on": Silent(
+        "rate-stops", "invalid", lambda m: [m.every(lr=1e-5), _from(20, lr=0.0)(m)]
+    ),
+    "a learning rate of 0 from step 40 on": Silent(
+        "rate-stops", "warning", lambda m: [m.every(lr=1e-5), _from(40, lr=0.0)(m)]
+    ),
+    "a learning rate of 0 in the middle": Silent(
+        "rate-stops", "warning", lambda m: [m.every(lr=1e-5), m.at(25, lr=0.0), m.at(26, lr=0.0)]
+    ),
+    "a gradient of 0 from step 20 on": Silent(
+        "gradient-stops", "invalid", lambda m: [m.every(grad=_falling), _from(20, grad=0.0)(m)]
+    ),
+    "a gradient of 0 in three steps": Silent(
+        "gradient-stops", "warning", lambda m: [m.every(grad=_falling), *(m.at(k, grad=0.0) for k in (30, 31, 32))]
+    ),
+    "a gradient of 1e8 from step 20 on": Silent(
+        "gradient-explodes", "invalid", lambda m: [m.every(grad=_falling), _from(20, grad=1e8)(m)]
+    ),
+    "a gradient of 1e8 once": Silent(
+        "gradient-explodes", "warning", lambda m: [m.every(grad=_falling), m.at(30, grad=1e8)]
+    ),
+    "a gradient that explodes": Silent("gradient-explodes", "invalid", _grad(lambda k: 1.5**k)),
+    "a gradient that is always the same": Silent("gradient-frozen", "invalid", _grad(lambda k: 1.234)),
+    "a gradient frozen from step 20 on": Silent(
+        "gradient-frozen", "invalid", lambda m: [m.every(grad=_falling), _from(20, grad=1.234)(m)]
+    ),
+    "a loss scale of 0 from step 20 on": Silent("loss-scale", "invalid", _from(20, scale=0.0), MEGATRON),
+    "a loss scale that halves every step": Silent(
+        "loss-scale", "warning", _from(5, scale=lambda k: 2.0 ** (60 - k)), MEGATRON
+    ),
+    "a spike of 4 times": Silent("loss-spike", "warning", _loss(lambda k: 4.0 if k == 30 else 1.0)),
+    "a spike of 2 times over 3 steps": Silent(
+        "loss-spike", "warning", _loss(lambda k: 2.0 if k in (30, 31, 32) else 1.0)
+    ),
+    "a loss in bits": Silent("loss-start", "invalid", _loss(lambda k: 1.4427), ALL),
+    "a loss with a wrong mask": Silent("loss-start", "invalid", _loss(lambda k: 0.75), ALL),
+    "a loss 35 % too high": Silent("loss-start", "invalid", _loss(lambda k: 1.35), ALL),
+    "a loss 12 % too low": Silent("loss-start", "invalid", _loss(lambda k: 0.88), ALL),
+    "weights that are reset at step 30": Silent(
+        "loss-jump", "warning", lambda m: m.every(loss=lambda k: m.steps[0]["loss"] - 0.12 * (k % 30))
+    ),
+    "a loss that drops by 30 % at step 30": Silent("loss-jump", "warning", _loss(lambda k: 0.7 if k >= 30 else 1.0)),
+    "a loss that jumps by 25 % at step 30": Silent("loss-jump", "warning", _loss(lambda k: 1.25 if k >= 30 else 1.0)),
+    "a loss that alternates by 10 %": Silent("loss-scatter", "warning", _loss(lambda k: 1.1 if k % 2 else 1.0)),
+    "a loss that scatters from step 25 on": Silent(
+        "loss-scatter", "warning", _loss(lambda k: 1 + 0.15 * math.sin(37 * k) if k >= 25 else 1.0)
+    ),
+    "most steps skipped": Silent(
+        "mostly-skipped", "not comparable", lambda m: [m.at(k, skipped=1) for k in range(30)], MEGATRON
+    ),
+    "steps skipped at the end": Silent("window-share", "invalid", _from(40, skipped=1), MEGATRON),
+    "a learning rate that jumps a thousand times": Silent(
+        "rate-odd", "warning", lambda m: [m.every(lr=1e-5), _from(25, lr=1e-2)(m)]
+    ),
+    "a learning rate of 1e-30": Silent("rate-odd", "warning", lambda m: m.every(lr=1e-30)),
+    "a validation loss of 4 times the training's": Silent(
+        "validation-high", "warning", _inside(EVALUATED["bridge"].format(26).replace("5.0", "45.0")), MEGATRON
+    ),
+    "every loss printed twice": Silent(
+        "loss-twice", "warning", lambda m: m.every(loss=lambda k: m.steps[k - k % 2]["loss"])
+    ),
     # What the log says
-    "FP8 falls back": Silent("not comparable", _line("WARNING: FP8 is not supported on this device, falling back to BF16")),
-    "Transformer Engine is missing": Silent("not comparable", _line("WARNING: Transformer Engine is not installed. Falling back to the local implementation.")),
-    "CUDA graphs are off": Silent("not comparable", _line("[W1126 graphs.py:12] CUDA graph capture failed, running without CUDA graphs")),
-    "torch.compile gives up": Silent("not comparable", _line("W1126 10:00:00.1 7 torch/_dynamo/convert_frame.py:906] [7/8] torch._dynamo hit config.recompile_limit (8)")),
-    "Inductor falls back": Silent("not comparable", _line("UserWarning: torch.compile failed, falling back to eager mode")),
-    "attention without flash": Silent("not comparable", _line("DEBUG:DotProductAttention: Running with UnfusedDotProductAttention backend; Disabling FlashAttention as flash-attn is not installed")),
-    "no cuDNN attention": Silent("not comparable", _line("UserWarning: cuDNN flash attention is not available, falling back to unfused attention")),
-    "mock data in place of the data set": Silent("not comparable", _line("WARNING: data path /data/c4 not found, using mock data instead")),
-    "fused kernels are missing": Silent("not comparable", _line("WARNING: fused softmax kernel is not available, using the torch implementation; gradient_accumulation_fusion is disabled")),
-    "communication without overlap": Silent("not comparable", _line("UserWarning: Disabling tensor parallel communication overlap due to sequence_parallel=False")),
-    "NCCL over sockets beside InfiniBand": Silent("not comparable", _line(*SOCKETS), (*MANY, "megatron")),
-    "NCCL without GPUDirect": Silent("warning", _line("n1:7:9 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'"), (*MANY, "megatron")),
-    "NCCL without P2P": Silent("warning", _line("n1:7:9 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1")),
-    "gloo in place of NCCL": Silent("not comparable", _line("WARNING: NCCL is not available, falling back to gloo")),
-    "a correctable SXid": Silent("warning", _inside("[ 99.1] nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error")),
-    "off the bus in the kernel's words": Silent("warning", _inside("[ 1234.5] NVRM: GPU at PCI:0000:3b:00: GPU has fallen off the bus.")),
-    "a pending row remap": Silent("warning", _inside("[ 77.1] NVRM: GPU0 RmCheckRowRemap: A row remapping is pending for GPU 0000:3b:00.0")),
-    "a link that goes down": Silent("warning", _inside("[ 55.1] mlx5_core 0000:5e:00.0: mlx5_0: Port: 1 Link DOWN")),
-    "a link that flaps": Silent("warning", _inside("n1:7:99 [0] NCCL WARN NET/IB : mlx5_0:1 Got async event : port active")),
-    "a collective that is retried": Silent("warning", _inside("[rank0]: collective AllReduce timed out after 30 s, retrying the collective (attempt 1 of 3)")),
-    "a restart inside the process": Silent("invalid", _inside("[nvrx] 2026-11-26 10:00:00 inprocess restart: iteration 1, active ranks 8, resuming")),
-    "a PGLE profile that XLA rejects": Silent("not comparable", _line("W0000 gpu_hlo_schedule.cc:500] PGLE profile is not applicable to this module: fingerprint mismatch, ignoring the profile"), ("maxtext",)),
-    "a straggler report": Silent("warning", _inside("STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance: {StragglerId(rank=3, node='n1')}")),
-    "a thermal slowdown": Silent("warning", _inside("nvidia-smi: clocks throttle reasons: HW Thermal Slowdown: Active")),
-    "a CPU backend of JAX": Silent("not comparable", _line("WARNING:jax._src.xla_bridge:An NVIDIA GPU may be present on this machine, but a CUDA-enabled jaxlib is not installed. Falling back to cpu."), ("maxtext",)),
-    "XLA without command buffers": Silent("not comparable", _line("W0000 command_buffer.cc:9] Failed to instantiate CUDA graph, falling back to op-by-op launch"), ("maxtext",)),
-    "XLA autotuning that fails": Silent("warning", _line("W0000 gemm_fusion_autotuner.cc:9] Failed to autotune fusion, falling back to cuBLAS"), ("maxtext",)),
-    "XLA over its memory": Silent("warning", _line("W0000 hlo_rematerialization.cc:9] Can't reduce memory use below 70.00GiB by rematerialization; only reduced to 81.00GiB"), ("maxtext",)),
-    "ranks that are not bound to their NUMA node": Silent("warning", _line("numactl: libnuma: Warning: cpu argument 0-15 is out of range; running without NUMA binding")),
+    "FP8 falls back": Silent(
+        "dtype-fallback", "not comparable", _line("WARNING: FP8 is not supported on this device, falling back to BF16")
+    ),
+    "Transformer Engine is missing": Silent(
+        "kernel-fallback",
+        "not comparable",
+        _line("WARNING: Transformer Engine is not installed. Falling back to the local implementation."),
+    ),
+    "CUDA graphs are off": Silent(
+        "graph-fallback",
+        "not comparable",
+        _line("[W1126 graphs.py:12] CUDA graph capture failed, running without CUDA graphs"),
+    ),
+    "torch.compile gives up": Silent(
+        "compile-fallback",
+        "not comparable",
+        _line(
+            "W1126 10:00:00.1 7 torch/_dynamo/convert_frame.py:906] [7/8] torch._dynamo hit config.recompile_limit (8)"
+        ),
+    ),
+    "Inductor falls back": Silent(
+        "compile-fallback", "not comparable", _line("UserWarning: torch.compile failed, falling back to eager mode")
+    ),
+    "attention without flash": Silent(
+        "attention-fallback",
+        "not comparable",
+        _line(
+            "DEBUG:DotProductAttention: Running with "
+            "UnfusedDotProductAttention backend; Disabling FlashAttention as "
+            "flash-attn is not installed"
+        ),
+    ),
+    "no cuDNN attention": Silent(
+        "attention-fallback",
+        "not comparable",
+        _line("UserWarning: cuDNN flash attention is not available, falling back to unfused attention"),
+    ),
+    "mock data in place of the data set": Silent(
+        "other-data", "not comparable", _line("WARNING: data path /data/c4 not found, using mock data instead")
+    ),
+    "fused kernels are missing": Silent(
+        "kernel-fallback",
+        "not comparable",
+        _line(
+            "WARNING: fused softmax kernel is not available, using the torch "
+            "implementation; gradient_accumulation_fusion is disabled"
+        ),
+    ),
+    "communication without overlap": Silent(
+        "overlap-off",
+        "not comparable",
+        _line("UserWarning: Disabling tensor parallel communication overlap due to sequence_parallel=False"),
+    ),
+    "NCCL over sockets beside InfiniBand": Silent(
+        "socket-transport", "not comparable", _line(*SOCKETS), (*MANY, "megatron")
+    ),
+    "NCCL without GPUDirect": Silent(
+        "gdr-off",
+        "warning",
+        _line("n1:7:9 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'"),
+        (*MANY, "megatron"),
+    ),
+    "NCCL without P2P": Silent(
+        "p2p-off", "warning", _line("n1:7:9 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1")
+    ),
+    "gloo in place of NCCL": Silent(
+        "socket-transport", "not comparable", _line("WARNING: NCCL is not available, falling back to gloo")
+    ),
+    "a correctable SXid": Silent(
+        "gpu-warning",
+        "warning",
+        _inside(
+            "[ 99.1] nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error"
+        ),
+    ),
+    "off the bus in the kernel's words": Silent(
+        "failure-inside", "warning", _inside("[ 1234.5] NVRM: GPU at PCI:0000:3b:00: GPU has fallen off the bus.")
+    ),
+    "a pending row remap": Silent(
+        "gpu-warning",
+        "warning",
+        _inside("[ 77.1] NVRM: GPU0 RmCheckRowRemap: A row remapping is pending for GPU 0000:3b:00.0"),
+    ),
+    "a link that goes down": Silent(
+        "network-warning", "warning", _inside("[ 55.1] mlx5_core 0000:5e:00.0: mlx5_0: Port: 1 Link DOWN")
+    ),
+    "a link that flaps": Silent(
+        "network-warning", "warning", _inside("n1:7:99 [0] NCCL WARN NET/IB : mlx5_0:1 Got async event : port active")
+    ),
+    "a collective that is retried": Silent(
+        "collective-retried",
+        "warning",
+        _inside("[rank0]: collective AllReduce timed out after 30 s, retrying the collective (attempt 1 of 3)"),
+    ),
+    "a restart inside the process": Silent(
+        "restarted-inside",
+        "invalid",
+        _inside("[nvrx] 2026-11-26 10:00:00 inprocess restart: iteration 1, active ranks 8, resuming"),
+    ),
+    "a PGLE profile that XLA rejects": Silent(
+        "profile-rejected",
+        "not comparable",
+        _line(
+            "W0000 gpu_hlo_schedule.cc:500] PGLE profile is not applicable to "
+            "this module: fingerprint mismatch, ignoring the profile"
+        ),
+        ("maxtext",),
+    ),
+    "a straggler report": Silent(
+        "straggler",
+        "warning",
+        _inside(
+            "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance: {StragglerId(rank=3, node='n1')}"
+        ),
+    ),
+    "a thermal slowdown": Silent(
+        "throttled", "warning", _inside("nvidia-smi: clocks throttle reasons: HW Thermal Slowdown: Active")
+    ),
+    "a CPU backend of JAX": Silent(
+        "cpu-fallback",
+        "not comparable",
+        _line(
+            "WARNING:jax._src.xla_bridge:An NVIDIA GPU may be present on this "
+            "machine, but a CUDA-enabled jaxlib is not installed. Falling back "
+            "to cpu."
+        ),
+        ("maxtext",),
+    ),
+    "XLA without command buffers": Silent(
+        "graph-fallback",
+        "not comparable",
+        _line("W0000 command_buffer.cc:9] Failed to instantiate CUDA graph, falling back to op-by-op launch"),
+        ("maxtext",),
+    ),
+    "XLA autotuning that fails": Silent(
+        "autotune-fallback",
+        "warning",
+        _line("W0000 gemm_fusion_autotuner.cc:9] Failed to autotune fusion, falling back to cuBLAS"),
+        ("maxtext",),
+    ),
+    "XLA over its memory": Silent(
+        "memory-tight",
+        "warning",
+        _line(
+            "W0000 hlo_rematerialization.cc:9] Can't reduce memory use below "
+            "70.00GiB by rematerialization; only reduced to 81.00GiB"
+        ),
+        ("maxtext",),
+    ),
+    "ranks that are not bound to their NUMA node": Silent(
+        "numa-unbound",
+        "warning",
+        _line("numactl: libnuma: Warning: cpu argument 0-15 is out of range; running without NUMA binding"),
+    ),
     # Hardware
-    "a MIG slice that the rank saw": Silent("not comparable", _seen("{} MIG 1g.10gb"), ALL),
-    "MIG slices on every node": Silent("not comparable", lambda m: _every_node(name=GPUS[m.spec.gpu_type] + " MIG 3g.40gb")(m), ALL),
-    "a vGPU that the rank saw": Silent("not comparable", _seen("GRID {}"), ALL),
-    "vGPUs on every node": Silent("not comparable", lambda m: _every_node(name={"b200": "NVIDIA B200-90C", "h100": "NVIDIA H100-40C"}[m.spec.gpu_type])(m), ALL),
-    "two nodes that are the same host": Silent("invalid", _facts("hostname=n7", hostname="n7"), MANY),
-    "another memory clock on the last node": Silent("warning", lambda m: _nodes(m, memory="1593"), ALL),
-    "a power limit above the default on the last node": Silent("warning", lambda m: _nodes(m, power="750.00", default_power="750.00"), ALL),
-    "power limits that differ without a default": Silent("warning", lambda m: _nodes(m, power="600.00", default_power="[N/A]"), ALL),
-    "a lowered power limit on every node": Silent("not comparable", _every_node(power="450.00"), ALL),
-    "an application clock above the default on the last node": Silent("warning", lambda m: _nodes(m, clock="2010", default_clock="2010"), ALL),
-    "a lowered application clock on every node": Silent("not comparable", _every_node(clock="1410"), ALL),
-    "twice as many GPUs in a node as are used": Silent("warning", _more_gpus, ALL),
-    "another CPU on a node": Silent("warning", _facts("cpu=AMD EPYC 9654", cpu="Intel Xeon 8480C"), MANY),
-    "half of the cores on a node": Silent("warning", _facts("cores=192", cores="96"), MANY),
-    "another kernel on a node": Silent("warning", _facts("kernel=6.8.0-40", kernel="5.15.0-91"), MANY),
-    "no NUMA binding on a node": Silent("warning", _facts("numa=GPU", numa="off: numactl is missing"), MANY),
+    "a MIG slice that the rank saw": Silent("gpu-type", "not comparable", _seen("{} MIG 1g.10gb"), ALL),
+    "MIG slices on every node": Silent(
+        "gpu-type", "not comparable", lambda m: _every_node(name=GPUS[m.spec.gpu_type] + " MIG 3g.40gb")(m), ALL
+    ),
+    "a vGPU that the rank saw": Silent("gpu-type", "not comparable", _seen("GRID {}"), ALL),
+    "vGPUs on every node": Silent(
+        "gpu-type",
+        "not comparable",
+        lambda m: _every_node(name={"b200": "NVIDIA B200-90C", "h100": "NVIDIA H100-40C"}[m.spec.gpu_type])(m),
+        ALL,
+    ),
+    "two nodes that are the same host": Silent("same-host", "invalid", _facts("hostname=n7", hostname="n7"), MANY),
+    "another memory clock on the last node": Silent("gpu-mixed", "warning", lambda m: _nodes(m, memory="1593"), ALL),
+    "a power limit above the default on the last node": Silent(
+        "gpu-mixed", "warning", lambda m: _nodes(m, power="750.00", default_power="750.00"), ALL
+    ),
+    "power limits that differ without a default": Silent(
+        "gpu-mixed", "warning", lambda m: _nodes(m, power="600.00", default_power="[N/A]"), ALL
+    ),
+    "a lowered power limit on every node": Silent("gpu-power", "not comparable", _every_node(power="450.00"), ALL),
+    "an application clock above the default on the last node": Silent(
+        "gpu-mixed", "warning", lambda m: _nodes(m, clock="2010", default_clock="2010"), ALL
+    ),
+    "a lowered application clock on every node": Silent("gpu-clock", "not comparable", _every_node(clock="1410"), ALL),
+    "twice as many GPUs in a node as are used": Silent("gpu-unused", "warning", _more_gpus, ALL),
+    "another CPU on a node": Silent("node-mixed", "warning", _facts("cpu=AMD EPYC 9654", cpu="Intel Xeon 8480C"), MANY),
+    "half of the cores on a node": Silent("node-mixed", "warning", _facts("cores=192", cores="96"), MANY),
+    "another kernel on a node": Silent("node-mixed", "warning", _facts("kernel=6.8.0-40", kernel="5.15.0-91"), MANY),
+    "no NUMA binding on a node": Silent(
+        "node-mixed", "warning", _facts("numa=GPU", numa="off: numactl is missing"), MANY
+    ),
     # Beginning and end
-    "the first 10 steps are rotated away": Silent("warning", _drop(*range(10)), ALL),
-    "the first step is rotated away": Silent("warning", _drop(0), ALL),
-    "the log of the day before": Silent("invalid", _stamped(-86400.0), ("bridge", "maxtext")),
-    "the log of ten minutes before": Silent("invalid", _stamped(-10000.0), ("bridge", "maxtext")),
-    "a log from after the run": Silent("invalid", _stamped(3e6), ("bridge", "maxtext")),
-    "a second training in a finished log": Silent("invalid", _again, ALL),
-    "times with a decimal comma": Silent("invalid", _comma("time"), ALL),
-    "losses with a decimal comma": Silent("invalid", _comma("loss"), ALL),
-    "gradients with a decimal comma": Silent("warning", lambda m: [m.every(grad=_falling), _comma("grad")(m)], ALL),
+    "the first 10 steps are rotated away": Silent("first-lines", "warning", _drop(*range(10)), ALL),
+    "the first step is rotated away": Silent("first-lines", "warning", _drop(0), ALL),
+    "the log of the day before": Silent("other-run", "invalid", _stamped(-86400.0), ("bridge", "maxtext")),
+    "the log of three hours before": Silent(
+        "other-run",
+        "invalid",
+        _stamped(-10000.0),
+        ("bridge", "maxtext"),
+        stays="it is a warning: a clock that is 100 s off looks alike",
+    ),
+    "a log from after the run": Silent("other-run", "invalid", _stamped(3e6), ("bridge", "maxtext")),
+    "a second training in a finished log": Silent("restarted", "invalid", _again, ALL),
+    "times with a decimal comma": Silent("decimal-comma", "invalid", _comma("time"), ALL),
+    "losses with a decimal comma": Silent("decimal-comma", "invalid", _comma("loss"), ALL),
+    "gradients with a decimal comma": Silent(
+        "decimal-comma", "warning", lambda m: [m.every(grad=_falling), _comma("grad")(m)], ALL
+    ),
     # The whole run
-    "twice as slow before the window": Silent("warning", _times(from_3_to_30=2.0), MEGATRON),
-    "twice as slow after the window": Silent("warning", _times(from_45_to_49=2.0), LOGS),
-    "a window that is 30 % faster than the rest": Silent("warning", lambda m: _times(**({"from_34_to_43": 0.7} if m.spec.window == "35-44" else {"from_11_to_44": 0.7}))(m)),
-    "half of the steps outside of the window twice as slow": Silent("warning", lambda m: _times(**{f"from_{k}_to_{k}": 2.0 for k in range(3, 33, 2)})(m), MEGATRON),
-    "20 % slower before the window": Silent("warning", _times(from_3_to_32=1.2), MEGATRON),
-    "a warm-up of 15 steps that ends in the window": Silent("not stable", _warm(0.4, 15.0)),
-    "a warm-up of 25 steps that ends in the window": Silent("not stable", _warm(0.3, 25.0)),
+    "twice as slow before the window": Silent("whole-run", "warning", _times(from_3_to_30=2.0), MEGATRON),
+    "twice as slow after the window": Silent("whole-run", "warning", _times(from_45_to_49=2.0), LOGS),
+    "a window that is 30 % faster than the rest": Silent(
+        "whole-run",
+        "warning",
+        lambda m: _times(**({"from_34_to_43": 0.7} if m.spec.window == "35-44" else {"from_11_to_44": 0.7}))(m),
+    ),
+    "half of the steps outside of the window twice as slow": Silent(
+        "whole-run", "warning", lambda m: _times(**{f"from_{k}_to_{k}": 2.0 for k in range(3, 33, 2)})(m), MEGATRON
+    ),
+    "20 % slower before the window": Silent("whole-run", "warning", _times(from_3_to_32=1.2), MEGATRON),
+    "a warm-up of 15 steps that ends in the window": Silent("", "not stable", _warm(0.4, 15.0)),
+    "a warm-up of 25 steps that ends in the window": Silent("", "not stable", _warm(0.3, 25.0)),
     # Plugins
-    "FLOPs of -1": Silent("invalid", _flops(-1.0), ALL),
-    "FLOPs of nan": Silent("invalid", _flops(math.nan), ALL),
-    "FLOPs of 0": Silent("invalid", _flops(0.0), ALL),
-    "FLOPs of 1000 times the truth": Silent("invalid", _flops(1e20), ALL),
-    "steps of a microsecond": Silent("invalid", lambda m: m.every(time=1e-6), ("nemo2", "bridge")),
-}  # fmt: skip
+    "FLOPs of -1": Silent("plugin-value", "invalid", _flops(-1.0), ALL),
+    "FLOPs of nan": Silent("plugin-value", "invalid", _flops(math.nan), ALL),
+    "FLOPs of 0": Silent("plugin-value", "invalid", _flops(0.0), ALL),
+    "FLOPs of 1000 times the truth": Silent("over-peak", "invalid", _flops(1e20), ALL),
+    "steps of a microsecond": Silent("too-fast", "invalid", lambda m: m.every(time=1e-6), ("nemo2", "bridge")),
+}
 
 
 def developed(name: str) -> bool:

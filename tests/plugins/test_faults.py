@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable
@@ -10,16 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.model import FINAL, Job, JobStatus, Result
+from llmbx.model import Result
 from llmbx.plugins.manager import Plugins, load
-from llmbx.record import arrivals
-from llmbx.record.folder import Run, new_record
-from llmbx.run.assess import assess
 from llmbx.run.pipeline import exit_code
 from llmbx_verdict.checks import GROUPS
 
-from .faults import ALL, EVALUATION, FAULTS, GPUS
-from .made_log import Made, final, made, spec_of, text
+from .faults import ALL, EVALUATION, FAULTS
+from .made_log import Made
+from .made_run import clean, result
 
 Judge = Callable[[Made], Result]
 
@@ -41,40 +38,10 @@ def plugins() -> Plugins:
     return load()
 
 
-def clean(format_: str, plugins: Plugins) -> Made:
-    """A training at 40 % of the peak."""
-    spec = spec_of(format_)
-    flops = plugins.framework(spec.plugin).compute_flops(spec)
-    assert flops is not None and spec.peak is not None
-    work = flops.by(spec.flops_convention) * spec.global_batch_size
-    log = made(format_, work / (0.4 * spec.peak.tflops * 1e12 * spec.gpus))
-    log.seen = [GPUS[spec.gpu_type]] * 8
-    return log
-
-
 @pytest.fixture
 def judge(tmp_path: Path, plugins: Plugins) -> Judge:
     """The result of a run that left this log, and ended with exit code 0."""
-
-    def result(log: Made) -> Result:
-        job = Job(launcher="slurm", job_id="1", submitted=0.0)
-        record = new_record("run", id="x1", spec=log.spec, command=()).replace(job=job)
-        run = Run(folder=str(tmp_path), record=record)
-        run.log.write_text(text(log))
-        arrivals.note(run, [(number, at, 0.2) for number, at in sorted(log.arrivals.items())])
-        if log.seen is not None:
-            (tmp_path / "seen.json").write_text(json.dumps({"gpus": [{"name": name} for name in log.seen]}))
-        for number, gpus in enumerate(log.nodes):
-            lines = [f"host n{number}", *(f"gpu {gpu}" for gpu in gpus)]
-            (tmp_path / f"node-{number}.txt").write_text("\n".join(lines) + "\n")
-        expected = plugins.framework(log.spec.plugin).expect_configuration(log.spec, tmp_path)
-        assert expected, "the framework writes its final configuration"
-        (tmp_path / FINAL).parent.mkdir(exist_ok=True)
-        (tmp_path / FINAL).write_text(json.dumps({"final": final(log, expected)}))
-        ended = JobStatus(state="ended", exit_code=log.exit_code, started=1.7e9, ended=1.7e9 + log.lasted)
-        return assess(run, plugins, ended).result
-
-    return result
+    return lambda log: result(log, plugins, tmp_path)
 
 
 @pytest.mark.parametrize("format_", ALL)

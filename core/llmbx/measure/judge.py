@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from ..model import Check, Reference, Stability, Step, Value
+from ..model import Check, Evidence, Reference, Stability, Step, Value
 
 
 class ReferenceVerdict(Value, frozen=True):
@@ -39,6 +39,10 @@ class Judge:
         numbered `excluded`. A benchmark whose verdict is not "stable" ends `llmbx run` with exit code 5.
         """
         return Stability()
+
+    def outside_steps_s(self, evidence: Evidence) -> float | None:
+        """Seconds between the first and the last step that are in no step; None if they are not known."""
+        return None
 
     def interval(self, times: Sequence[float]) -> tuple[float, float] | None:
         """The 95 % interval of the mean of successive step times (in seconds, above 0); None if it is unknown."""

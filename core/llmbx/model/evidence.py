@@ -145,8 +145,12 @@ class Evidence(Value, frozen=True):
     """Facts that the framework's final configuration states (`layers`, `sequence_length` …), by name."""
     lasted_s: float | None = None
     """Seconds from the start to the end of the run."""
+    started_at: float | None = None
+    """Start of the run in epoch seconds."""
     clock_set_s: float = 0.0
     """Seconds by which the wall clock was set between the start and the end."""
+    impossible: tuple[str, ...] = ()
+    """What plugins answered that cannot be true, and was left out: one line each."""
     damage: Damage = Damage()
     """What could not be read: `long_lines` and `numbers` that cannot be true (counts), with `examples`."""
     run_dir: Path | None = None

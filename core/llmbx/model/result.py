@@ -176,13 +176,15 @@ class FlopsPerSample(Value, frozen=True):
 
 class Timing(Value, frozen=True):
     """Seconds in the queue and to prepare the image, and after both: from the start to the end of the first step
-    and to the end of the ranks (`total_s`).
+    and to the end of the ranks (`total_s`). `outside_steps_s` are the seconds between the first and the last step that
+    are in no step: evaluation, checkpoints, waiting.
     """
 
     queue_s: float | None = None
     prepare_s: float | None = None
     first_step_s: float | None = None
     total_s: float | None = None
+    outside_steps_s: float | None = None
 
 
 Stable = Literal["stable", "drifting", "two-level", "outliers", "noisy", "too few steps"]

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ..codec import convert
-from ..errors import PluginError
+from ..errors import ImpossibleValueError, PluginError
 from ..launchers.base import Launcher
 from ..logs.parser import LogParser
 from ..model import Launch, Value
@@ -151,7 +151,7 @@ def _validate_record(what: str, kind: type[Value], value: Value) -> Value:
     if isinstance(record, Launch) and record.world_size > MOST_RANKS:
         raise PluginError(f"{what} returned a Launch of {record.world_size} ranks, expected at most {MOST_RANKS}")
     if isinstance(record, Flops) and not all(0 < flops < float("inf") for flops in (record.full, record.causal)):
-        raise PluginError(f"{what} returned {record.full:g} and {record.causal:g} FLOPs, expected numbers above 0")
+        raise ImpossibleValueError(f"{what} returned {record.full:g} and {record.causal:g} FLOPs, expected numbers above 0")
     return record
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..clock import lasted_s, set_during
-from ..errors import PluginError
+from ..errors import ImpossibleValueError, PluginError
 from ..logs.lines import last_lines, split_label
 from ..logs.origin import last_words
 from ..measure import stats
@@ -59,6 +59,8 @@ class Reading:
     figures: Figures
     faults: tuple[str, ...]
     """Why figures are missing."""
+    impossible: tuple[str, ...]
+    """Those of them that are a value that cannot be true."""
 
 
 def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
@@ -72,12 +74,13 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     reading = _read(run, plugins)
     verdict = _judge_end(run, plugins, status, reading)
     evidence = _gather(run, plugins, status, reading, verdict)
+    outside_s = _outside_steps_s(evidence, plugins)
     verdict, outcomes = decide(verdict, evidence, plugins.checks(run.record.spec, run.record.captured_by))
     verdict = _require_steps(verdict, reading.figures, run.record.spec)
     doubts = configuration_doubts(run, plugins) if verdict.status == "completed" else Doubts()
     notes = (*_notes(run, reading), *(() if plugins.judges else (NO_PLUGIN,)))
     phases = _phases(run.record, reading.log, reading.figures)
-    result = result_of(run, status, verdict, reading.figures, outcomes, doubts, notes, phases)
+    result = result_of(run, status, verdict, reading.figures, outcomes, doubts, notes, phases, outside_s)
     return Ended(run=run, status=status, log=reading.log, result=result)
 
 
@@ -94,10 +97,10 @@ def _read(run: Run, plugins: Plugins) -> Reading:
     spec = run.record.spec
     parser = plugins.framework(spec.plugin).parse_log(spec)
     log = collect_run(parser, run)
-    flops, faults = formula(spec, plugins)
+    flops, faults, impossible = formula(spec, plugins)
     first = first_number(spec, plugins)
     figures = measure(spec, log.steps, flops, first_number=first, declared=parser.measures, judge=plugins.judge)
-    return Reading(log, parser.prints, first, figures, faults)
+    return Reading(log, parser.prints, first, figures, faults, impossible)
 
 
 def _judge_end(run: Run, plugins: Plugins, status: JobStatus, reading: Reading) -> Verdict:
@@ -120,6 +123,8 @@ def _gather(run: Run, plugins: Plugins, status: JobStatus, reading: Reading, ver
         ended_well=verdict.status == "completed",
         configured=stated(run, plugins),
         lasted_s=lasted_s(status),
+        started_at=status.started,
+        impossible=reading.impossible,
         clock_set_s=set_during(status),
         run_dir=run.path if owns(run) else None,
     )
@@ -155,12 +160,29 @@ def last_line(run: Run, rank: int | None = None) -> str | None:
     return next((text.strip() for _, who, text in parts if text.strip() and (None in (rank, who))), None)
 
 
-def formula(spec: RunSpec, plugins: Plugins) -> tuple[Flops | None, tuple[str, ...]]:
+class Formula(NamedTuple):
+    """The FLOPs of one sample, or why they are not known; `impossible` has what the plugin answered in their place."""
+
+    flops: Flops | None
+    faults: tuple[str, ...] = ()
+    impossible: tuple[str, ...] = ()
+
+
+def formula(spec: RunSpec, plugins: Plugins) -> Formula:
     """Return the FLOPs of one sample; if the plugin's formula fails, None and a warning, so the run stays measured."""
     try:
-        return plugins.framework(spec.plugin).compute_flops(spec), ()
+        return Formula(plugins.framework(spec.plugin).compute_flops(spec))
     except PluginError as error:
-        return None, (f"MFU and recomputed TFLOP/s are not available: {error}",)
+        faults = (f"MFU and recomputed TFLOP/s are not available: {error}",)
+        return Formula(None, faults, (str(error),) if isinstance(error, ImpossibleValueError) else ())
+
+
+def _outside_steps_s(evidence: Evidence, plugins: Plugins) -> float | None:
+    """The seconds of the training that are in no step; unknown if the judge fails."""
+    try:
+        return plugins.judge.outside_steps_s(evidence) if evidence.steps else None
+    except PluginError:
+        return None
 
 
 def _earlier(run: Run) -> list[str]:

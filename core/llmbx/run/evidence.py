@@ -29,15 +29,17 @@ def gather(
     ended_well: bool = False,
     configured: Mapping[str, int] = {},
     lasted_s: float | None = None,
+    started_at: float | None = None,
     clock_set_s: float = 0.0,
+    impossible: Sequence[str] = (),
     run_dir: Path | None = None,
 ) -> Evidence:
     """Return the evidence about a log. `run` is the run of llmbx that wrote it, if any.
 
     `steps` replaces the log's own. `first` is the framework's number of the first step, if known. `ended_well` is
     whether the process succeeded and the last step was seen. `configured` are the facts of the final configuration.
-    `lasted_s` are the seconds from the start to the end of the run, during which the wall clock was set by
-    `clock_set_s`. `run_dir` is the run's folder if its files may be checked.
+    `lasted_s` are the seconds from the start of the run (`started_at`) to its end, during which the wall clock was set
+    by `clock_set_s`. `impossible` is what plugins answered that cannot be true. `run_dir` is the run's folder if its files may be checked.
     """
     measured = tuple(log.steps if steps is None else steps)
     return Evidence(
@@ -59,6 +61,8 @@ def gather(
         nodes=read_nodes(run.path) if run else (),
         configured=dict(configured),
         lasted_s=lasted_s,
+        started_at=started_at,
+        impossible=tuple(impossible),
         clock_set_s=clock_set_s,
         run_dir=run_dir,
     )

@@ -27,7 +27,7 @@ def figures(run: Run, result: Result | None, steps: Sequence[Step], plugins: Plu
     declared = declared_in(result.measures) if result is not None else ()
     if spec.plugin not in plugins.frameworks():
         return measure(spec, steps, policy=policy, declared=declared, judge=plugins.judge)
-    flops, faults = formula(spec, plugins)
+    flops, faults, _ = formula(spec, plugins)
     declared = declared or plugins.framework(spec.plugin).parse_log(spec).measures
     metrics = measure(spec, steps, flops, policy, first_number(spec, plugins), declared, plugins.judge)
     return metrics.replace(warnings=(*metrics.warnings, *faults))

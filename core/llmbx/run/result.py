@@ -36,8 +36,9 @@ def result_of(
     doubts: Doubts = Doubts(),  # noqa: B008 (frozen)
     notes: Sequence[str] = (),
     phases: Mapping[str, float] = {},
+    outside_steps_s: float | None = None,
 ) -> Result:
-    """Return the result of a run.
+    """Return the result of a run, whose training spent `outside_steps_s` seconds in no step.
 
     `outcomes` are those of its checks, `doubts` what its final configuration shows, `notes` further warnings, and
     `phases` the seconds per step by phase.
@@ -56,7 +57,9 @@ def result_of(
         comparable=not reasons,
         not_comparable_because=reasons,
         versions={**doubts.versions, **result.versions},
-        timing=result.timing.replace(first_step_s=first_step.seconds(run, status)),
+        timing=result.timing.replace(
+            first_step_s=first_step.seconds(run, status), outside_steps_s=outside_steps_s
+        ),
         phase_step_time_s=dict(phases),
         gpu_hours=time.hours,
         warnings=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from llmbx.api import Check, Judge, Reference, ReferenceVerdict, Stability, Step
+from llmbx.api import Check, Evidence, Judge, Reference, ReferenceVerdict, Stability, Step
 
 from . import stability
 
@@ -23,6 +23,12 @@ class IntervalJudge(Judge):
     ) -> Stability:
         """See `stability.of_window`."""
         return stability.of_window(policy, steps, measured, excluded)
+
+    def outside_steps_s(self, evidence: Evidence) -> float | None:
+        """See `checks.outside.seconds_outside`."""
+        from .checks import outside
+
+        return outside.seconds_outside(evidence)
 
     def interval(self, times: Sequence[float]) -> tuple[float, float] | None:
         """See `intervals.over_steps`."""

@@ -58,6 +58,7 @@ _PAIR = re.compile(
     rf"(?<![\w/])(?:(?P<fixed>{'|'.join(_FIXED)}): (?P<decimals>-?(?:nan|inf|\d+\.\d{{3}}(?!\d)))"
     rf"|(?P<free>{'|'.join(_FREE)}): (?P<number>-?(?:nan|inf|\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?=[,\s]|$)))"
 )
+_COMMA = re.compile(rf"(?<![\w/])(?P<name>{'|'.join((*_FIXED, *_FREE))}): -?\d+,\d")
 _STEPS = re.compile(r"Config param steps: (?P<steps>[1-9]\d{0,8})\s*$")
 _PHASE = re.compile(r"llmbx: phase (?P<role>[\w-]+) begins")
 
@@ -95,6 +96,7 @@ class MaxTextParser(LogParser):
         records: list[Step | Event] = []
         if "step: " in line:
             heads = list(_HEAD.finditer(line))
+            records += _commas(line)
             stamped = _STAMP.search(line)
             stamp = stamped[1] if stamped else None
             ends = [*(head.start() for head in heads[1:]), len(line)]
@@ -177,6 +179,15 @@ class MaxTextParser(LogParser):
         text = f"phase collect: {median:.3f} s per step (median of {len(steady)})"
         facts: Facts = {"role": "collect", "step_time_s": median, "steps": len(steady)}
         return [Event(kind="phase_time", text=text, facts=facts)]
+
+
+def _commas(line: str) -> list[Event]:
+    """The values with a decimal comma."""
+    fields = {**_FIXED, **_FREE}
+    return [
+        Event(kind="decimal_comma", text=match[0], facts={"name": match["name"], "field": fields[match["name"]]})
+        for match in _COMMA.finditer(line)
+    ]
 
 
 def _values(body: str, cut: bool) -> dict[str, float]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from llmbx.api import CUT, read_real, read_whole
+from llmbx.api import CUT, Event, read_real, read_whole
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 
@@ -80,6 +80,7 @@ class Schema:
         self.odd = re.compile(stray if last else r"(?!)")
         foreign = rf"(?=[^\s{CUT}])(?![\d.]|[eE]?[-+]?(?:\d|$))"
         self.glued = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{NUMBER}){foreign}")
+        self.comma = re.compile(rf"(?P<key>{words})\s*:\s*[-+]?\d+,\d+(?:[eE][-+]\d+)?\s*(?:\||$)")
         self.cut = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{_WHOLE}){CUT}$")
         self.bare = re.compile(rf"\s*(?:$|(?:{words}|{_OTHER_KEY})\s*:)")
 
@@ -110,6 +111,20 @@ class Schema:
         """The field at this position, or what stands there instead of one before the next field."""
         match = self.known.match(text, position) or self.other.match(text, position)
         return match or self.odd.match(text, position)
+
+    def commas(self, text: str) -> list[Event]:
+        """The fields whose value has a decimal comma."""
+        if "," not in text:
+            return []
+        fields = {**{name: name for name in self.keys.values()}, "time": "time_s"}
+        return [
+            Event(
+                kind="decimal_comma",
+                text=match[0].strip(),
+                facts={"name": match["key"], "field": fields[self.keys[match["key"]]]},
+            )
+            for match in self.comma.finditer(text)
+        ]
 
     def value(self, match: re.Match[str]) -> tuple[str, str]:
         """The short name of a field and its value in the unit of this name; the name is empty if it is not read."""

@@ -128,7 +128,7 @@ class MegatronParser(LogParser):
         """Return the records that become known with this line."""
         records: list[Step | Event] = []
         if _may_measure(line) or self._records.waiting or self._halves or self._broken:
-            records += self._measures(line)
+            records += [*self._measures(line), *SCHEMA.commas(line)]
         if _may_be_fact(line):
             records += self._other(line)
         if self._summary.open or _SUMMARY in line:

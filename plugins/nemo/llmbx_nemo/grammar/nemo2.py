@@ -65,6 +65,7 @@ class Nemo2Parser(LogParser):
             label, _, text = split_label(line)
             readings, _ = self._records.read(label, text)
             records += [record for reading in readings for record in self._step(reading, line)]
+            records += SCHEMA.commas(text)
         if _may_be_fact(line):
             records += self._other(line)
         return [*records, *self._signatures.feed(line)]

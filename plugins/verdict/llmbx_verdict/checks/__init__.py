@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from llmbx.api import Check
 
-from . import change, damage, end, hardware, loss, notices, outside, timing, work
+from . import begin, change, damage, end, hardware, loss, notices, outside, timing, whole, work
 
 GROUPS: dict[str, tuple[Check, ...]] = {
     "Loss": (*loss.CHECKS, *change.CHECKS),
     "Work": work.CHECKS,
-    "Time": (*timing.CHECKS, *outside.CHECKS),
-    "End": end.CHECKS,
+    "Time": (*timing.CHECKS, *outside.CHECKS, *whole.CHECKS),
+    "Beginning and end": (*begin.CHECKS, *end.CHECKS),
     "Hardware": hardware.CHECKS,
     "Log": damage.CHECKS,
     "What the log says": notices.CHECKS,

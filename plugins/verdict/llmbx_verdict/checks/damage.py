@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import Answer, Check, Evidence, listed
+from llmbx.api import Answer, Check, Evidence, Finding, listed
 
 from .work import miscounted
 
@@ -28,6 +28,23 @@ def odd_number(evidence: Evidence) -> Answer:
     named = ", ".join(damage.examples[:NAMED]) + (f" and {more} more" if more > 0 else "")
     return f"the log has numbers that cannot be true, which were left out: {named}"
 
+
+def comma(evidence: Evidence) -> Answer:
+    """Numbers are printed with a decimal comma."""
+    commas = [event for event in evidence.events if event.kind == COMMA]
+    if not commas:
+        return None
+    names = sorted({str(event.facts.get("name")) for event in commas})
+    wrong = not any(name in DECISIVE for event in commas for name in (event.facts.get("field"),))
+    text = f"the log has numbers with a decimal comma, which are read without their decimals: {', '.join(names)}"
+    return (Finding(rule="decimal-comma", problem=text, fix="set LC_NUMERIC=C in the job", warning=wrong),)
+
+
+COMMA = "decimal_comma"
+"""Kind of the event of a line with such a number: `name` as printed, and `field` of the step."""
+
+DECISIVE = ("time_s", "loss")
+"""Fields without which there is no result."""
 
 FIELDS = (
     "time_s", "loss", "grad_norm", "learning_rate", "global_batch_size", "consumed_samples", "tokens",
@@ -57,6 +74,11 @@ CHECKS = (
         "line-incomplete", "Which values each step's line has, after the first.",
         "A line lacks a value that the others have: it was cut off or mixed, and its last value may be wrong.",
         "Look at the line; leave the step out with --window if its time is wrong.", "warning", incomplete,
+    ),
+    Check(
+        "decimal-comma", "The numbers of the steps' lines.",
+        "They have a decimal comma (4,509), so that a part of them is lost: invalid for times and losses, else a "
+        "warning.", "Set LC_NUMERIC=C in the job.", "invalid", comma,
     ),
     Check(
         "long-line", "The length of the log's lines.",

@@ -137,7 +137,9 @@ def unused_gpus(evidence: Evidence) -> Answer:
     if not more:
         return None
     name, count = more[0]
-    return f"{name} has {count} GPUs, and the run uses {expected}: other jobs may run beside it"
+    return (
+        f"{name} has {count} GPUs, and the run uses {expected}: others may use the rest, unless the node is exclusive"
+    )
 
 
 def mixed_drivers(evidence: Evidence) -> Answer:

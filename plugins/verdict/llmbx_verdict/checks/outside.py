@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from llmbx.api import Answer, Check, Evidence, Finding, NotPossible, Step, Value, median_of
 
-from .timing import stamps_of
+from .timing import stamps_of, too_long, too_short
 
 EDGE = 3
 """Number of lines at each end whose median is the time of that end: single lines are printed late."""
@@ -85,6 +85,9 @@ def outside_of(evidence: Evidence, steps: Sequence[Step]) -> Outside | NotPossib
     if len(lines) < 2 * EDGE:
         return NotPossible(reason=f"fewer than {2 * EDGE} steps have a time and a stamp")
     begin, end = lines[:EDGE], lines[-EDGE:]
+    between = [step for step in steps if begin[0][0] < step.number <= end[-1][0]]
+    if sum(step.covers for step in between) < end[-1][0] - begin[0][0]:
+        return NotPossible(reason="steps between the first and the last stamp are missing")
     late = [(earliest + latest) / 2 - claimed for _, claimed, earliest, latest in lines]
     outside = (median_of(late[-EDGE:]) or 0.0) - (median_of(late[:EDGE]) or 0.0)
     widths = [latest - earliest for _, _, earliest, latest in (*begin, *end)]
@@ -106,7 +109,7 @@ def outside(evidence: Evidence) -> Answer:
     slack = SMALL_SLACK_S if _is_small(evidence) else SLACK_S
     worst = max(known, key=lambda span: _less(span, slack, evidence).surely)
     share = _less(worst, slack, evidence).surely
-    if share < NOTABLE:
+    if share < NOTABLE or isinstance(too_short(evidence), str):  # then clock-long says so
         return None
     where = f"between the steps {worst.first} and {worst.last}"
     text = f"{100 * worst.share(worst.outside_s):.0f} % of the time {where} is in no step ({worst.outside_s:.1f} s)"
@@ -122,7 +125,7 @@ def beyond(evidence: Evidence) -> Answer:
     if not known:
         return NotPossible(reason="the wall clock between the lines is not known")
     share = -min(span.surely for span in known)
-    if share < BEYOND:
+    if share < BEYOND or isinstance(too_long(evidence), str):  # then clock-short says so
         return None
     worst = min(known, key=lambda span: span.surely)
     problem = (
