@@ -56,7 +56,7 @@ _FREE = {
 # complete only with all three; any other value ends at a comma, a space or the end of the line.
 _PAIR = re.compile(
     rf"(?<![\w/])(?:(?P<fixed>{'|'.join(_FIXED)}): (?P<decimals>-?(?:nan|inf|\d+\.\d{{3}}(?!\d)))"
-    rf"|(?P<free>{'|'.join(_FREE)}): (?P<number>-?(?:nan|inf|\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?=[,\s]|$)))"
+    rf"|(?P<free>{'|'.join(_FREE)}): (?P<number>-?(?:nan|inf|\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?=,?(?:\s|$))))"
 )
 _COMMA = re.compile(rf"(?<![\w/])(?P<name>{'|'.join((*_FIXED, *_FREE))}): -?\d+,\d")
 _STEPS = re.compile(r"Config param steps: (?P<steps>[1-9]\d{0,8})\s*$")

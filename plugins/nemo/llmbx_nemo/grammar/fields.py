@@ -78,7 +78,7 @@ class Schema:
         # Any other text up to the next field; in a record that ends with its line, it may be another process's.
         stray = rf"(?![^|]*Step Time)[^|]{{1,300}}\|(?=\s*(?:{words}|{_OTHER_KEY})\s*:)"
         self.odd = re.compile(stray if last else r"(?!)")
-        foreign = rf"(?=[^\s{CUT}])(?![\d.]|[eE]?[-+]?(?:\d|$))"
+        foreign = rf"(?=[^\s{CUT}])(?![\d.]|,\d|[eE]?[-+]?(?:\d|$))"
         self.glued = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{NUMBER}){foreign}")
         self.comma = re.compile(rf"(?P<key>{words})\s*:\s*[-+]?\d+,\d+(?:[eE][-+]\d+)?\s*(?:\||$)")
         self.cut = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{_WHOLE}){CUT}$")

@@ -21,6 +21,9 @@ SMALL_LOSS = 0.5
 FEW = 12
 """Fewer steps show no change point of the loss."""
 
+KNOWN = 0.5
+"""A loss below this part of the first one may go up and down: the training knows its few samples by heart."""
+
 SIDE = 5
 """Number of steps on each side of a change."""
 
@@ -77,7 +80,8 @@ def gradient_frozen(evidence: Evidence) -> Answer:
         return NotPossible(reason="no step has a gradient norm above 0")
     values = {norm for _, norm in norms}
     if len(norms) >= FEW and len(values) == 1 and _digits(norms[0][1]) >= 3:
-        return f"the gradient norm is {norms[0][1]:g} in all of {len(norms)} steps"
+        text = f"the gradient norm is {norms[0][1]:g} in all of {len(norms)} steps"
+        return (Finding(rule="gradient-frozen", problem=text, fix="check what the framework prints", warning=True),)
     found = _frozen(norms)
     if found is None or _digits(found[2]) < 3:
         return None
@@ -109,7 +113,7 @@ def _spikes(least: float, steps: Sequence[Step], losses: Sequence[float]) -> str
         before = median_of(losses[max(0, place - SIDE) : place]) or 0.0
         after = min(losses[place + 1 : place + 1 + SIDE], default=before)
         level = max(before, after)
-        if losses[place] > max(least * level, level + STEADY * usual):
+        if level > KNOWN * losses[0] and losses[place] > max(least * level, level + STEADY * usual):
             odd.append(place)
     if not odd:
         return None
@@ -130,7 +134,8 @@ def _jumps(steps: Sequence[Step], losses: Sequence[float]) -> str | None:
         change = losses[place] - losses[place - 1]
         usual = max(abs(b - a) for side in (before, after) for a, b in pairwise(side))
         level = abs((median_of(after) or 0.0) - (median_of(before) or 0.0))
-        if abs(change) > max(JUMP * losses[place - 1], STEADY * usual) and level > abs(change) / 2:
+        large = max(JUMP * losses[place - 1], STEADY * usual, KNOWN * JUMP * losses[0])
+        if abs(change) > large and level > abs(change) / 2:
             where = f"from step {steps[place - 1].number} to step {steps[place].number}"
             return f"the loss changes from {losses[place - 1]:.4g} to {losses[place]:.4g} {where}, and stays there"
     return None
@@ -149,7 +154,7 @@ def _scatters(steps: Sequence[Step], losses: Sequence[float]) -> str | None:
         part = losses[begin : begin + half]
         rises = sorted(max(0.0, after / before - 1) for before, after in pairwise(part) if before > 0)
         mean = mean_of(rises[:-2]) or 0.0  # single ones are spikes
-        if mean > SCATTER:
+        if mean > SCATTER and (median_of(part) or 0.0) > KNOWN * losses[0]:
             where = f"from step {steps[begin].number} to step {steps[begin + half - 1].number}"
             return f"the loss goes up and down: it rises by {100 * mean:.1f} % a step, and falls again ({where})"
     return None
@@ -160,8 +165,8 @@ def _by_place(evidence: Evidence, rule: Callable[[Sequence[Step], Sequence[float
     losses = [step.loss or 0.0 for step in steps]
     if len(steps) < FEW:
         return NotPossible(reason=f"fewer than {FEW} steps have a loss")
-    if max(losses) < SMALL_LOSS:
-        return None
+    if steps[0].number > evidence.interval:
+        return NotPossible(reason="the log does not have the first steps, so the loss at the beginning is not known")
     return rule(steps, losses)
 
 
@@ -192,7 +197,7 @@ def rate_odd(evidence: Evidence) -> Answer:
 
 def gradient_stops(evidence: Evidence) -> Answer:
     """The gradient norm becomes 0."""
-    norms = [(s.number, s.grad_norm) for s in evidence.steps if s.grad_norm is not None]
+    norms = [(s.number, s.grad_norm) for s in evidence.steps if s.grad_norm is not None and not s.skipped]
     zeros = [number for number, norm in norms if norm == 0]
     if len(zeros) < 2 or len(zeros) == len(norms):
         return None
@@ -243,6 +248,8 @@ def scale(evidence: Evidence) -> Answer:
 
 def mostly_skipped(evidence: Evidence) -> Answer:
     """The optimizer skipped most steps."""
+    if not evidence.printed("skipped"):
+        return NotPossible(reason="the format does not print skipped steps")
     skipped = sum(step.skipped for step in evidence.steps)
     if skipped == len(evidence.steps) or 2 * skipped <= len(evidence.steps):
         return None
@@ -321,7 +328,8 @@ CHECKS = (
     ),
     Check(
         "gradient-frozen", "The longest streak of equal gradient norms, of three digits or more.",
-        "The gradient norm stays the same for longer than chance explains: it is not computed any more.",
+        "The gradient norm stays the same for longer than chance explains: it is not computed any more. If it is the "
+        "same in all steps, it may be one that the framework does not compute (a warning).",
         "Look at the log where it begins.", "invalid", gradient_frozen,
     ),
     Check(

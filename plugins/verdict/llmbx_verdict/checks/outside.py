@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from llmbx.api import Answer, Check, Evidence, Finding, NotPossible, Step, Value, median_of
 
@@ -23,6 +24,9 @@ BEYOND = 0.04
 
 FAR_BEYOND = 0.07
 """Share by which the claim makes the step time incomparable; from 10 % on it is invalid (`clock-short`)."""
+
+LEAST_S = 10.0
+"""Seconds of steps below which lines that are written together hide what single steps took."""
 
 SLACK_S = 0.01
 SMALL_SLACK_S = 0.1
@@ -48,7 +52,7 @@ class Outside(Value, frozen=True):
     """Wall clock from one step to another: seconds in the steps, and outside of them.
 
     `outside_s` is negative if the steps claim more than passed; `doubt_s` is what the reading of the
-    lines leaves open.
+    lines leaves open, `usual_s` the median of the seconds between two steps.
     """
 
     first: int
@@ -56,6 +60,7 @@ class Outside(Value, frozen=True):
     inside_s: float
     outside_s: float
     doubt_s: float
+    usual_s: float
 
     def share(self, seconds: float) -> float:
         """What share of the wall clock these seconds outside are."""
@@ -97,6 +102,7 @@ def outside_of(evidence: Evidence, steps: Sequence[Step]) -> Outside | NotPossib
         inside_s=end[-2][1] - begin[1][1],
         outside_s=outside,
         doubt_s=(median_of(widths) or 0.0) / 2,
+        usual_s=max(0.0, median_of([after - before for before, after in pairwise(late)]) or 0.0),
     )
 
 
@@ -121,9 +127,9 @@ def outside(evidence: Evidence) -> Answer:
 
 def beyond(evidence: Evidence) -> Answer:
     """The steps claim some percent more than the clock."""
-    known = [span for span in _spans(evidence) if isinstance(span, Outside)]
+    known = [span for span in _spans(evidence) if isinstance(span, Outside) and span.inside_s >= LEAST_S]
     if not known:
-        return NotPossible(reason="the wall clock between the lines is not known")
+        return NotPossible(reason=f"the wall clock over {LEAST_S:g} s of steps is not known")
     share = -min(span.surely for span in known)
     if share < BEYOND or isinstance(too_long(evidence), str):  # then clock-short says so
         return None
@@ -166,7 +172,7 @@ def _spans(evidence: Evidence) -> Iterator[Outside | NotPossible]:
 
 def _less(span: Outside, slack: float, evidence: Evidence) -> Outside:
     count = sum(step.covers for step in evidence.steps if span.first < step.number <= span.last)
-    shorter: Outside = span.replace(doubt_s=span.doubt_s + slack * count)
+    shorter: Outside = span.replace(doubt_s=span.doubt_s + min(slack, span.usual_s) * count)
     return shorter
 
 

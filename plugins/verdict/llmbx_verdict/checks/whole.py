@@ -29,6 +29,8 @@ def whole(evidence: Evidence) -> Answer:
     window = evidence.figures.window if evidence.figures is not None else None
     if window is None or not window.span or window.policy == "auto":
         return NotPossible(reason="the window is chosen from all steps, or nothing was measured")
+    if evidence.figures is not None and evidence.figures.stability.verdict not in (None, "stable"):
+        return NotPossible(reason="the window is not stable by itself")
     if evidence.spec is not None and (evidence.spec.profile is not None or evidence.spec.mini):
         return NotPossible(reason="profiles take time, and the steps of a mini are short and noisy")
     timed = [step for step in evidence.steps if step.time_s is not None and not step.skipped]
