@@ -79,6 +79,9 @@ CLOSE_SHORT = 0.65
 letters that differ in one 0.67.
 """
 
+FAMILY = re.compile(r"([a-z]{3,99})-?(\d{1,3})")
+"""The letters and the first number of a name."""
+
 SYNONYMS: dict[str, str] = {
     "--dry-run": "--dryrun -d",
     "--dtype": "--precision --compute-dtype --data-type",
@@ -189,7 +192,18 @@ def alike(word: str, known: Iterable[str]) -> list[str]:
     close = get_close_matches(typed, same, n=1, cutoff=cutoff)
     swapped = [name for name in same if sorted(name) == sorted(typed)]
     parts = [name for name in names if _has(typed, name)]
-    return [names[name] for name in close or swapped or parts[:MOST]]
+    family = [name for name in names if _is_family(typed, name)]
+    return [names[name] for name in close or swapped or parts[:MOST] or family[:MOST]]
+
+
+def _is_family(text: str, name: str) -> bool:
+    """Whether a text is another version of a name: `lama3` and `llama3-8b` of `llama3.1`."""
+    from difflib import SequenceMatcher
+
+    typed, own = FAMILY.match(text), FAMILY.match(name)
+    if not (typed and own and own[2].startswith(typed[2])):
+        return False
+    return SequenceMatcher(None, typed[1], own[1]).ratio() >= CLOSE_WITH_DIGITS
 
 
 def _begins(text: str, start: str) -> bool:

@@ -21,7 +21,7 @@ MISTAKES = {
     "run grok1 --size 70b": "grok1 has no size '70b'",
     "run grok1 --size 314": "grok1 has no size '314' (did you mean '314b' or '314b-1gpu'?)",
     "run grok1 --size 314b --gpu-type h1000": "no GPU type named 'h1000' (known: a10,",
-    "run grok1 --size 314b --gpu-type rtx4090": "grok1 314b has no configuration for rtx4090: use --gpu-type gb200 or",
+    "run grok1 --size 314b --gpu-type rtx4090": "(predicted), and rtx4090 has 26 GB; choose a size",
     "run grok1 --size 314b --gpu-type h100 --gpus 8": "has no configuration for 8 GPUs, and that for 512",
     "run grok1 --size 314b --gpu-type h100 --gpus 0": "--gpus '0': expected an integer of at least 1",
     "run grok1 --size 314b --gpu-type h100 --gpus -8": "--gpus '-8': expected an integer of at least 1",

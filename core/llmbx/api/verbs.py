@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..cli.numbers import Above as NumberAbove
     from ..cli.numbers import fraction as parse_fraction
     from ..cli.options import RUN_OPTIONS, RunCommand, output_option, pop_settings, run_options, which_workload
-    from ..cli.output import OutputPath, format_option, print_json, print_rows, to_csv
+    from ..cli.output import OutputPath, format_option, print_json, print_note, print_rows, to_csv
     from ..cli.output import cell as format_cell
     from ..cli.output import heading as print_heading
     from ..cli.progress import Progress as RunProgress
@@ -60,7 +60,8 @@ PLACES = {
     "cli.log_reading": "LogReading",
     "cli.numbers": "NumberAbove:Above parse_fraction:fraction",
     "cli.options": "RUN_OPTIONS RunCommand output_option pop_settings run_options which_workload",
-    "cli.output": "OutputPath format_cell:cell format_option print_heading:heading print_json print_rows to_csv",
+    "cli.output": "OutputPath format_cell:cell format_option print_heading:heading print_json print_note print_rows "
+    "to_csv",
     "cli.progress": "RunProgress:Progress",
     "cli.run": "RunCall",
     "cli.streams": "control_code:control visible_json",

@@ -11,6 +11,9 @@ from .workloads import MINI, default_dtype, known_dtypes, known_gpu_types, known
 if TYPE_CHECKING:
     from .hardware import GpuType
 
+ABOUT_GB = 16
+"""A difference of memory up to this one leaves the choice of a lender to the generation."""
+
 
 def row_type(
     workload: Workload, size: str, gpu: GpuType, gpus: Mapping[str, GpuType], dtype: str | None = None,
@@ -18,8 +21,8 @@ def row_type(
 ) -> str:  # fmt: skip
     """The GPU type whose rows a run on `gpu` has: its own, else that of the nearest NVIDIA GPU.
 
-    Nearest is the GPU of the closest generation, then with the most memory, that has no more memory than `gpu` and a
-    row in this dtype, or else in one that `gpu` has. Without one it is the type itself.
+    The rows are in this dtype, or else in one that `gpu` has. GPUs with no more memory than `gpu` come before others,
+    then those with about as much, then those of the closest generation. Without any it is the type itself.
     """
     names = known_gpu_types(workload, size, recipe)
     if gpu.name in names or "any" in names:
@@ -36,7 +39,7 @@ def row_type(
     ]
     if not lenders and dtype is not None:
         return row_type(workload, size, gpu, gpus, None, recipe)
-    return min(lenders, key=lambda lender: (_apart(lender, gpu), -(lender.memory_gb or 0)), default=gpu).name
+    return min(lenders, key=lambda lender: _distance(lender, gpu), default=gpu).name
 
 
 def cases(
@@ -58,5 +61,13 @@ def cases(
         yield MINI, dtype_of_mini, 1, gpu.name
 
 
-def _apart(one: GpuType, two: GpuType) -> float:
-    return abs(float(one.compute_capability or 0) - float(two.compute_capability or 0))
+def _distance(lender: GpuType, gpu: GpuType) -> tuple[bool, float, float, float]:
+    capabilities = [float(one.compute_capability or 0) for one in (lender, gpu)]
+    memories = [one.memory_gb or 0 for one in (lender, gpu)]
+    apart = abs(memories[0] - memories[1])
+    return (
+        not gpu.has_memory_of(lender),
+        apart // ABOUT_GB,
+        abs(capabilities[0] - capabilities[1]),
+        apart,
+    )

@@ -107,11 +107,13 @@ class GpuType(Value, frozen=True):
         return first <= self.generation <= last
 
     def can_borrow(self, lender: GpuType, dtype: str) -> bool:
-        """Whether it can run a row of another NVIDIA GPU: it has the dtype, and as much memory or more."""
-        if None in (self.compute_capability, lender.compute_capability, self.memory_gb, lender.memory_gb):
-            return False
-        assert self.memory_gb is not None and lender.memory_gb is not None
-        return self.computes(dtype) and self.memory_gb >= SAME_MEMORY * lender.memory_gb
+        """Whether a row of another NVIDIA GPU suits it: it has the dtype, and its memory is known."""
+        facts = (self.compute_capability, lender.compute_capability, self.memory_gb, lender.memory_gb)
+        return None not in facts and self.computes(dtype)
+
+    def has_memory_of(self, lender: GpuType) -> bool:
+        """Whether it has as much memory as another GPU, or more."""
+        return (self.memory_gb or 0) >= SAME_MEMORY * (lender.memory_gb or 0)
 
     @property
     def block(self) -> str:
@@ -126,7 +128,8 @@ class GpuType(Value, frozen=True):
             "match": list(self.match),
         }
         lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
-        comments = [
+        comments = [] if memory[1] else ["# memory_gb = 128.0             # 10^9 bytes; the driver does not print it"]
+        comments += [
             "# peaks = { bf16 = 100.0 }     # dense TFLOP/s by dtype, of its data sheet; without them there is no MFU",
             '# source = "NVIDIA ... data sheet"',
         ]

@@ -6,6 +6,7 @@ import functools
 import re
 import shutil
 from collections import Counter
+from pathlib import Path
 from typing import Literal
 
 from ..model import Value
@@ -19,6 +20,9 @@ NVIDIA = (
     ("nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits"),
 )
 """Queries, the second for drivers before 510, which do not know `compute_cap` (huggingface/candle issue 733)."""
+
+DRIVER = Path("/proc/driver/nvidia/version")
+"""Exists where NVIDIA's driver is loaded, also in containers without its tools."""
 
 NO_FIELD = "is not a valid field to query"
 
@@ -71,9 +75,12 @@ def seen() -> tuple[Seen, ...]:
 
 
 def driver_problem() -> str | None:
-    """Why a tool that is installed does not list GPUs, in one line; None if it does, or is missing."""
+    """Why the GPUs of an installed tool or driver are not listed, in one line; None if they are, or without either."""
     programs = tuple(filter(None, map(shutil.which, ("nvidia-smi", "amd-smi", "rocm-smi"))))
-    return _seen(programs)[1]
+    groups, problem = _seen(programs)
+    if not groups and DRIVER.exists() and not shutil.which("nvidia-smi"):
+        return "NVIDIA's driver is loaded, but nvidia-smi is not on PATH"
+    return problem
 
 
 @functools.cache

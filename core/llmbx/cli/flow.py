@@ -14,7 +14,7 @@ import click
 
 from ..errors import InfraError, UsageError
 from ..model import Expected, Result, RunSpec
-from .output import print_json
+from .output import print_json, print_note
 
 if TYPE_CHECKING:
     from ..errors import Unreachable
@@ -104,11 +104,15 @@ def once(
     if detach and spec.retries and spec.origins.get("retries") == "--retries":
         raise UsageError("--retries cannot be combined with --detach: retrying needs a process that follows the run")
     workspace.install.ensure()
-    spec, runner = Runner.enter_here(spec, workspace.plugins, workspace.install, force)
+    try:
+        spec, runner = Runner.enter_here(spec, workspace.plugins, workspace.install, force)
+    except InfraError:
+        Runner.admit(spec, workspace.expected(spec)[1], force)
+        raise
     spec, prediction, lines = _admitted(spec, workspace, runner, force)
     progress = Progress(spec)
     for line in lines:
-        progress.note(line)
+        print_note(line)
     run = runner.start(
         spec, progress.note, offline=offline, detach=detach, command=tuple(sys.argv[1:]), group=group, repeats=source,
         pair=pair, expected=prediction,
@@ -196,6 +200,9 @@ def _opening(spec: RunSpec, workspace: Workspace, how: str, prediction: Expected
     if spec.mini:
         lines.append("this is a mini, not a benchmark: do not compare it with published results")
     lines += [f"note: {text}" for text in spec.corrected]
+    row = spec.exact_row(workspace.plugins.workload(spec.workload, spec.plugin))
+    if row is not None and row.step_time_s is not None:
+        lines.append(f"published: {row.step_time_s:g} s per step, {row.source}")
     expected = announced(prediction, spec)
     return [*lines, expected] if expected else lines
 

@@ -25,6 +25,9 @@ FORMATS = ("table", "json", "csv")
 CASE_FORMATS = "llmbx.formats"
 """The entry points of formats of test cases (see `cases`)."""
 
+WIDTH = 80
+"""Columns of the lines of notes."""
+
 
 class OutputPath(click.Path):
     """An output file or folder. Rejects the empty string, which would be the current folder."""
@@ -70,6 +73,14 @@ def print_rows(
         _print_table(rows, columns, optional)
     else:
         click.echo(empty, err=True)
+
+
+def print_note(text: str) -> None:
+    """Print a note of one paragraph to stderr in lines of at most 80 columns."""
+    import textwrap
+
+    lines = textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    click.echo("\n".join(lines), err=True)
 
 
 def print_json(value: Any) -> None:
@@ -128,7 +139,7 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str], optional: Sequence
     shown = table.fitting(whole, room, [heading_of(name) for name in optional])
     click.echo("\n".join(table.lines(shown, room)))
     if hidden := [column.head for column in whole if column not in shown]:
-        click.echo(f"no room for: {', '.join(hidden)} (--format csv has them)", err=True)
+        print_note(f"no room for: {', '.join(hidden)} (--format csv has them)")
 
 
 def _column(name: str, values: Sequence[Any]) -> table.Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -10,7 +11,7 @@ from typing import NamedTuple
 GAP = 2
 """Spaces between columns."""
 
-LONGEST_WORD = 16
+LONGEST_WORD = 24
 """Longest word, in characters, for which a column of texts is kept wide enough."""
 
 
@@ -87,8 +88,7 @@ def _longest(text: str) -> int:
 def _wrapped(row: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> Iterator[str]:
     """Yield the lines of one row."""
     parts = [
-        [text] if len(text) <= width else textwrap.wrap(text, width) or [""]
-        for text, width in zip(row, widths, strict=True)
+        [text] if len(text) <= width else _wrap(text, width) or [""] for text, width in zip(row, widths, strict=True)
     ]
     for pieces in zip_longest(*parts, fillvalue=""):
         cells = [
@@ -96,3 +96,21 @@ def _wrapped(row: Sequence[str], widths: Sequence[int], numbers: Sequence[bool])
             for piece, width, number in zip(pieces, widths, numbers, strict=True)
         ]
         yield (" " * GAP).join(cells).rstrip()
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    """The lines of a text: broken between words, else within a path or name after one of its signs."""
+    words = [piece for word in text.split() for piece in _cut(word, width)]
+    return textwrap.wrap(" ".join(words), width, break_on_hyphens=False)
+
+
+def _cut(word: str, width: int) -> list[str]:
+    """The pieces of a word that is longer than a line, as long as possible."""
+    if len(word) <= width:
+        return [word]
+    pieces = [""]
+    for part in re.findall(r"[^/_.-]*[/_.-]+|[^/_.-]+", word):
+        if pieces[-1] and len(pieces[-1]) + len(part) > width:
+            pieces.append("")
+        pieces[-1] += part
+    return pieces

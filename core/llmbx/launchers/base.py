@@ -155,6 +155,13 @@ class Launcher(ABC):
         """
         return self
 
+    def too_large(self, spec: RunSpec) -> str | None:
+        """Return why its cluster can never run a job of this size (one line); None if it can, or if this is unknown.
+
+        `llmbx list --here` leaves such sizes out.
+        """
+        return None
+
     def propose(self) -> Proposal | None:
         """Return its part of a cluster profile for the cluster that it reaches from here; None if there is none.
 

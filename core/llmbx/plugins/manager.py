@@ -199,11 +199,15 @@ class Plugins:
     def workload_and_size(self, name: str, size: str | None = None) -> tuple[str, str | None]:
         """Return the name and the size of `WORKLOAD-SIZE`; else the name itself and `size`.
 
-        Raises `UsageError` if the sizes differ.
+        The case does not matter, nor the owner of a name of the hub (`meta-llama/Llama-3.1-8B`). Raises `UsageError` if
+        the sizes differ.
         """
         sizes = {name: workload.sizes for workload in self.workloads for name in (workload.name, *workload.aliases)}
-        cuts = [index for index, letter in enumerate(name) if letter in "-_" and name not in sizes]
-        parts = [(name[:cut], name[cut + 1 :].lower()) for cut in cuts]
+        plain = name.rpartition("/")[2].lower()
+        if plain in sizes:
+            return plain, size
+        cuts = [index for index, letter in enumerate(plain) if letter in "-_" and name not in sizes]
+        parts = [(plain[:cut], plain[cut + 1 :]) for cut in cuts]
         workload, own = next(((start, end) for start, end in parts if end in sizes.get(start, ())), (name, size))
         if size not in (None, own):
             raise UsageError(f"{workload}: expected one size, got {own} and {size}")

@@ -151,7 +151,9 @@ def _validate_record(what: str, kind: type[Value], value: Value) -> Value:
     if isinstance(record, Launch) and record.world_size > MOST_RANKS:
         raise PluginError(f"{what} returned a Launch of {record.world_size} ranks, expected at most {MOST_RANKS}")
     if isinstance(record, Flops) and not all(0 < flops < float("inf") for flops in (record.full, record.causal)):
-        raise ImpossibleValueError(f"{what} returned {record.full:g} and {record.causal:g} FLOPs, expected numbers above 0")
+        raise ImpossibleValueError(
+            f"{what} returned {record.full:g} and {record.causal:g} FLOPs, expected numbers above 0"
+        )
     return record
 
 

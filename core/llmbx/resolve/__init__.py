@@ -5,14 +5,17 @@ Every value records its origin. The facts come from the modules below (catalog, 
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..catalog import hardware, workloads
+from ..config.install import Install
 from ..config.profiles import Config, Profile, choose_profile
 from ..config.request import Request
 from ..config.settings import SHAPE, of_profile, read_settings
-from ..errors import UsageError
+from ..errors import LlmbxError, UsageError
 from ..model import (
     RANK_VARIABLES,
     CheckpointSpec,
@@ -26,6 +29,7 @@ from ..model import (
     Size,
     Workload,
 )
+from ..model.launch import LOCAL
 from ..model.settings import fields, hints
 from ..secrets import refuse, secret_names
 from ..toml_file import convert
@@ -66,7 +70,7 @@ def resolve(
     require_tools(layers, plugins)
     layers.plugin_settings = join_plugin_settings(layers, plugins)
     own = take_framework_settings(layers, workload)
-    target = target_of(layers, workload, gpus)
+    target = target_of(layers, workload, gpus, functools.partial(_memory_gb, workload, plugins))
     row_key = {name: target[name] for name in ("size", "dtype", "gpus")}
     row_key["gpu_type"] = target["layout_of"] or target["gpu_type"]
     choice = workloads.choose(workload, **row_key, recipe=request.recipe)
@@ -96,7 +100,7 @@ def resolve(
         install=install,
         peak=hardware.GpuType.peak_of(target["gpu_type"], target["dtype"], gpus),
         corrected=(row.note,) if row.note else (),
-        findings=(*_borrowed(target), *choice.findings),
+        findings=(*_borrowed(target, gpus), *choice.findings),
     )
     return _complete(spec, layers, plugins, recipe)
 
@@ -131,12 +135,35 @@ def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any
     }
 
 
-def _borrowed(target: Mapping[str, Any]) -> Iterator[Finding]:
+def _borrowed(target: Mapping[str, Any], gpus: Mapping[str, hardware.GpuType]) -> Iterator[Finding]:
     """A note about a row of another GPU type."""
-    if target["layout_of"]:
-        problem = f"layout of {target['layout_of']}; no published figure for {target['gpu_type']}"
-        fix = "compare it with runs of the same layout only"
-        yield Finding(rule="borrowed", problem=problem, fix=fix, warning=True)
+    lender = target["layout_of"]
+    if not lender:
+        return
+    problem = f"layout of {lender}; no published figure for {target['gpu_type']}"
+    if not hardware.gpu(target["gpu_type"], gpus).has_memory_of(gpus[lender]):
+        problem = f"layout of {lender}, which has more memory; no published figure for {target['gpu_type']}"
+    fix = "compare it with runs of the same layout only"
+    yield Finding(rule="borrowed", problem=problem, fix=fix, warning=True)
+
+
+def _memory_gb(workload: Workload, plugins: Plugins, size: str, dtype: str, gpu_type: str, gpus: int) -> float | None:
+    """The memory that a GPU needs for a row of the catalog, as predicted for the GPU type of the row."""
+    request = Request(
+        workload=workload.name,
+        plugin=workload.plugin,
+        size=size,
+        dtype=dtype,
+        gpu_type=gpu_type,
+        gpus=gpus,
+        launcher=LOCAL,
+    )
+    try:
+        spec = resolve(request, plugins, Config(), {}, {})
+        expected = plugins.predict_run(spec, Install(root=os.curdir, origin="default"))
+    except LlmbxError:
+        return None
+    return expected.memory_gb.value if expected else None
 
 
 def _handling(layers: Layers) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ..catalog import workloads
 from ..catalog.derived import row_type
 from ..catalog.hardware import GpuType
 from ..catalog.scales import scales
 from ..model import Value, Workload
+
+Memory = Callable[[str, str, str, int], float | None]
+"""The memory in GB that a GPU needs for the row of a size, dtype, GPU type and number of GPUs; None if unknown."""
 
 
 class Fit(Value, frozen=True):
@@ -20,24 +23,49 @@ class Fit(Value, frozen=True):
 
 
 def fits(
-    workload: Workload, gpu: GpuType, gpus: int, types: Mapping[str, GpuType], dtype: str | None = None,
+    workload: Workload,
+    gpu: GpuType,
+    gpus: int,
+    types: Mapping[str, GpuType],
+    memory: Memory,
+    dtype: str | None = None,
     recipe: str | None = None,
-) -> list[Fit]:  # fmt: skip
-    """The sizes that have a row for these GPUs, or can borrow one, except the mini, in the order of preference.
+) -> Iterator[Fit]:
+    """Yield the sizes that these GPUs can run, except the mini, in the order of preference.
 
-    Whole models come before proxies, and models with more parameters before smaller ones. `types` has the lenders.
+    They have a row, or can borrow one: of a GPU with no more memory, or one whose `memory` fits. Whole models come
+    before parts, and models with more parameters before smaller ones. `types` has the lenders.
     """
-    lenders = {size: row_type(workload, size, gpu, types, dtype, recipe) for size in workload.sizes}
-    counts = {
-        size: max((count for count in _scales(workload, size, lender, dtype, recipe) if count <= gpus), default=None)
-        for size, lender in lenders.items()
-    }
-    fitting = [
-        Fit(size=size, gpus=scale, proxy=_is_part(workload, size))
-        for size, scale in counts.items()
-        if scale and size != workloads.MINI
-    ]
-    return sorted(fitting, key=lambda fit: (fit.proxy, -_weight(workload, fit.size)))
+    fitting = []
+    for size in workload.sizes:
+        rows_of = row_type(workload, size, gpu, types, dtype, recipe)
+        counts = _scales(workload, size, rows_of, dtype, recipe)
+        scale = max((count for count in counts if count <= gpus), default=None)
+        if scale and size != workloads.MINI:
+            fit = Fit(size=size, gpus=scale, proxy=_is_part(workload, size))
+            fitting.append((fit, types.get(rows_of, gpu)))
+    for fit, lender in sorted(fitting, key=lambda pair: _preference(workload, pair[0])):
+        if gpu.has_memory_of(lender) or _fits_memory(workload, fit, gpu, lender, memory, dtype, recipe):
+            yield fit
+
+
+def _fits_memory(
+    workload: Workload,
+    fit: Fit,
+    gpu: GpuType,
+    lender: GpuType,
+    memory: Memory,
+    dtype: str | None,
+    recipe: str | None,
+) -> bool:
+    """Whether the row of a GPU with more memory is known to fit."""
+    dtype = dtype or workloads.default_dtype(workload, fit.size, lender.name, fit.gpus, recipe, gpu.computes)
+    needed = memory(fit.size, dtype, lender.name, fit.gpus) if dtype else None
+    return needed is not None and needed <= (gpu.memory_gb or 0)
+
+
+def _preference(workload: Workload, fit: Fit) -> tuple[bool, float]:
+    return fit.proxy, -_weight(workload, fit.size)
 
 
 def _is_part(workload: Workload, size: str) -> bool:
@@ -46,12 +74,15 @@ def _is_part(workload: Workload, size: str) -> bool:
 
 
 def smallest(workload: Workload, gpu: GpuType, types: Mapping[str, GpuType]) -> tuple[str, int] | None:
-    """The size, except the mini, that needs the fewest of these GPUs, and how many; None if there is none."""
+    """The size, except the mini, that needs the fewest of these GPUs, and how many; None if there is none.
+
+    Rows of GPUs with more memory are left out.
+    """
+    lenders = {size: row_type(workload, size, gpu, types) for size in workload.sizes if size != workloads.MINI}
     sizes = [
         (min(counts), size)
-        for size in workload.sizes
-        if size != workloads.MINI
-        and (counts := [*_scales(workload, size, row_type(workload, size, gpu, types), None, None)])
+        for size, lender in lenders.items()
+        if gpu.has_memory_of(types.get(lender, gpu)) and (counts := [*_scales(workload, size, lender, None, None)])
     ]
     return (min(sizes)[1], min(sizes)[0]) if sizes else None
 

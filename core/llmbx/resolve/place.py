@@ -11,6 +11,7 @@ from ..errors import PluginError, UsageError
 from ..model import ImageSource, Recipe, Workload
 from ..model.launch import AUTO, LOCAL
 from .profiler_choice import profilers_of
+from .target import for_this_machine
 
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins
@@ -32,7 +33,7 @@ def place(
     gpu = hardware.gpu(target["gpu_type"], gpus)
     per_node = layers.find("gpus_per_node")
     if per_node is None:
-        per_node = layers.note("gpus_per_node", gpu.gpus_per_node or target["gpus"], f"{target['gpu_type']} nodes")
+        per_node = layers.note("gpus_per_node", *_gpus_per_node(layers, target, gpu, gpus))
     if per_node < 1:
         raise UsageError(f"GPUs per node: expected an integer >= 1, got {per_node}")
     per_node = min(per_node, target["gpus"])
@@ -53,6 +54,23 @@ def place(
         "image": source,
         "walltime_minutes": _walltime(layers, workload, recipe, target, own_limit, plugins),
     }
+
+
+def _gpus_per_node(
+    layers: Layers,
+    target: Mapping[str, Any],
+    gpu: hardware.GpuType,
+    gpus: Mapping[str, hardware.GpuType],
+) -> tuple[int, str]:
+    """The GPUs of this machine for a run that fits it, else those of a node of this type, with the origin.
+
+    Of a type whose nodes differ in size, other nodes have as many as this machine.
+    """
+    detected = hardware.detect(gpus)
+    own = detected is not None and detected[0] == gpu.name
+    if detected and own and (not gpu.gpus_per_node or for_this_machine(layers, detected[1])):
+        return detected[1], "this machine's GPUs"
+    return gpu.gpus_per_node or target["gpus"], f"{target['gpu_type']} nodes"
 
 
 def require_tools(layers: Layers, plugins: Plugins) -> None:

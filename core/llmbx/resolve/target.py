@@ -12,17 +12,20 @@ from ..errors import UsageError
 from ..model import Workload
 from ..model.launch import LOCAL
 from ..phrases import did_you_mean, either
-from .fitting import fits, smallest
+from .fitting import Memory, fits, smallest
 from .layers import Layers
 
 MOST_GPUS = 1_000_000
 """The largest accepted number of GPUs; larger values are typing errors and would take long to process."""
 
 
-def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]) -> dict[str, Any]:
+def target_of(
+    layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType], memory: Memory
+) -> dict[str, Any]:
     """Resolve size, dtype, GPU type, number of GPUs, and the GPU type `layout_of` whose row is borrowed.
 
-    Raises `UsageError` if one is missing or unknown.
+    `memory` is what a row needs: that of a GPU with more memory is borrowed only if it is known. Raises `UsageError` if
+    a value is missing or unknown.
     """
     recipe = layers.request.recipe
     workloads.require_recipe(workload, recipe)
@@ -31,9 +34,10 @@ def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.Gp
         raise UsageError(f"{layers.origins['gpus']} {requested}: expected at most {MOST_GPUS}")
     gpu_type, count = _gpu_type(layers, workload, gpus)
     gpu = hardware.gpu(gpu_type, gpus)
-    size = layers.find("size") or _default_size(layers, workload, gpu, count, gpus)
+    size = layers.find("size") or _default_size(layers, workload, gpu, count, gpus, memory)
     workloads.require_size(workload, size, recipe)
     dtype = layers.find("dtype")
+    _require_dtype(layers, workload, size, gpu)
     rows_of = row_type(workload, size, gpu, gpus, dtype, recipe)
     dtype = dtype or _default_dtype(layers, workload, size, rows_of, gpu)
     if not gpu.computes(dtype) and gpu_type not in workloads.known_gpu_types(workload, size, recipe):
@@ -42,8 +46,25 @@ def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.Gp
         what = f"{gpu_type} (compute capability {gpu.compute_capability}) has no {dtype}"
         raise UsageError(f"{what}: use --dtype {either(able)}" if able else what)
     scale = requested or _default_scale(layers, workload, size, dtype, rows_of, gpu_type, count)
-    borrowed = None if rows_of == gpu_type else layers.note("layout_of", rows_of, "the nearest GPU type with a recipe")
+    lender = gpus.get(rows_of, gpu)
+    may_borrow = gpu.has_memory_of(lender) or memory(size, dtype, rows_of, scale) is not None
+    borrowed = None
+    if rows_of != gpu_type and may_borrow:
+        borrowed = layers.note("layout_of", rows_of, "the nearest GPU type with a recipe")
     return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale, "layout_of": borrowed}
+
+
+def _require_dtype(layers: Layers, workload: Workload, size: str, gpu: hardware.GpuType) -> None:
+    """Raise `UsageError` if the mini that was chosen for want of another size does not have the requested dtype."""
+    dtype, reason = layers.find("dtype"), layers.origins.get("size", "")
+    if size != workloads.MINI or dtype is None or not reason.startswith("no recipe"):
+        return
+    if not gpu.computes(dtype):
+        return
+    dtypes = workloads.known_dtypes(workload, size, gpu.name, layers.request.recipe)
+    if dtype not in dtypes:
+        fix = f"use --dtype {either(dtypes)} for the mini, or --gpus N for a cluster"
+        raise UsageError(f"{workload.name}: {reason}, nor has the mini: {fix}")
 
 
 def _computed(
@@ -111,47 +132,63 @@ def _require_profiles_type(layers: Layers, requested: str, gpus: Mapping[str, ha
 def targets_cluster(layers: Layers) -> bool:
     """Whether the request is for a cluster, so that the default size is the workload's and not its mini.
 
-    True if it has a number of GPUs, a launcher other than `local`, or a cluster profile.
+    True if it has a number of GPUs, a launcher other than `local`, or a cluster profile without a launcher.
     """
     launcher = layers.find("launcher")
-    remote = launcher is not None and launcher != "local"
-    return remote or layers.profile is not None or layers.find("gpus") is not None
+    if launcher is None:
+        return layers.profile is not None or layers.find("gpus") is not None
+    return launcher != LOCAL or layers.find("gpus") is not None
 
 
 def for_this_machine(layers: Layers, detected: int) -> bool:
     """Whether a request, made on a machine with this many GPUs, can only be for them: no cluster, no larger scale."""
     launcher, requested = layers.find("launcher"), layers.find("gpus")
-    return layers.profile is None and launcher in (None, LOCAL) and (requested or 1) <= detected
+    local = launcher == LOCAL or (launcher is None and layers.profile is None)
+    return local and (requested or 1) <= detected
 
 
 def _fitting_size(
-    layers: Layers, workload: Workload, gpu: hardware.GpuType, detected: int, gpus: Mapping[str, hardware.GpuType]
+    layers: Layers,
+    workload: Workload,
+    gpu: hardware.GpuType,
+    detected: int,
+    gpus: Mapping[str, hardware.GpuType],
+    memory: Memory,
 ) -> str:
     """Return the largest size that this machine's GPUs can run, or the mini, and note their number.
 
     A row for fewer GPUs than requested is scaled to them.
     """
     requested, dtype = layers.find("gpus"), layers.find("dtype")
-    fit = next(iter(fits(workload, gpu, requested or detected, gpus, dtype, layers.request.recipe)), None)
+    count = requested or detected
+    fit = next(fits(workload, gpu, count, gpus, memory, dtype, layers.request.recipe), None)
     if fit is None:
         if workloads.MINI not in workload.sizes:
             return _only_size(layers, workload)
-        return str(layers.note("size", workloads.MINI, _too_few(layers, workload, gpu, requested or detected, gpus)))
+        reason = _too_few(layers, workload, gpu, count, gpus, memory)
+        return str(layers.note("size", workloads.MINI, reason))
     what = "the largest part of a model" if fit.proxy else "the largest size"
     layers.note("size", fit.size, f"{what} with a recipe for {_machine(fit.gpus, gpu.name)}")
     return fit.size
 
 
 def _too_few(
-    layers: Layers, workload: Workload, gpu: hardware.GpuType, count: int, gpus: Mapping[str, hardware.GpuType]
+    layers: Layers,
+    workload: Workload,
+    gpu: hardware.GpuType,
+    count: int,
+    gpus: Mapping[str, hardware.GpuType],
+    memory: Memory,
 ) -> str:
     """Why a machine with GPUs runs the mini."""
     least = smallest(workload, gpu, gpus)
     dtype = layers.find("dtype")
-    if dtype is not None and fits(workload, gpu, count, gpus, None, layers.request.recipe):
+    if dtype is not None and any(fits(workload, gpu, count, gpus, memory, None, layers.request.recipe)):
         return f"no recipe for {_machine(count, gpu.name)} has {dtype}"
+    if least is None and gpu.memory_gb is None:
+        return f"the memory of {gpu.name} is not known: set [gpus.{gpu.name}] memory_gb in llmbx.toml"
     if least is None:
-        return f"no recipe of {workload.name} is for {gpu.name}, or for a GPU like it with no more memory"
+        return f"no recipe of {workload.name} fits {_machine(count, gpu.name)} with {gpu.memory_gb:.0f} GB"
     needed = _machine(least[1], gpu.name)
     return f"no recipe is for {_machine(count, gpu.name)}; {least[0]} is the smallest, with {needed}"
 
@@ -186,24 +223,32 @@ def _implied(layers: Layers, workload: Workload, size: str) -> str:
 
 
 def _default_size(
-    layers: Layers, workload: Workload, gpu: hardware.GpuType, detected: int | None,
+    layers: Layers,
+    workload: Workload,
+    gpu: hardware.GpuType,
+    detected: int | None,
     gpus: Mapping[str, hardware.GpuType],
-) -> str:  # fmt: skip
+    memory: Memory,
+) -> str:
     if gpu.name == "cpu" and "mini" in workload.sizes:
         return str(layers.note("size", "mini", "default without a GPU"))
     if detected is not None and for_this_machine(layers, detected):
-        return _fitting_size(layers, workload, gpu, detected, gpus)
-    return _size_of_scale(layers, workload, gpu, gpus) or _only_size(layers, workload)
+        return _fitting_size(layers, workload, gpu, detected, gpus, memory)
+    return _size_of_scale(layers, workload, gpu, gpus, memory) or _only_size(layers, workload)
 
 
 def _size_of_scale(
-    layers: Layers, workload: Workload, gpu: hardware.GpuType, gpus: Mapping[str, hardware.GpuType]
+    layers: Layers,
+    workload: Workload,
+    gpu: hardware.GpuType,
+    gpus: Mapping[str, hardware.GpuType],
+    memory: Memory,
 ) -> str | None:
     """The largest size with a row for the requested number of GPUs, if the default size has none; else None."""
     scale = layers.find("gpus")
     if scale is None:
         return None
-    fitting = fits(workload, gpu, scale, gpus, layers.find("dtype"), layers.request.recipe)
+    fitting = fits(workload, gpu, scale, gpus, memory, layers.find("dtype"), layers.request.recipe)
     sizes = [fit.size for fit in fitting if fit.gpus == scale]
     if not sizes or _usual_size(workload) in sizes:
         return None

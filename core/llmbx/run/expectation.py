@@ -34,7 +34,7 @@ def memory_findings(spec: RunSpec, expected: Expected, gpu_gb: float | None) -> 
         return []
     impossible = need.low > gpu_gb
     what = f"the run needs about {need.text(0)} GB (predicted), and {spec.gpu_type} has {gpu_gb:.0f} GB"
-    fix = f"shard more (`llmbx predict {spec.workload} … --best` searches), or use a larger GPU type"
+    fix = "choose a size that `llmbx list --here` shows, shard more, or use a larger GPU type"
     return [Finding(rule="memory", problem=what, fix=fix, warning=not impossible)]
 
 

@@ -45,7 +45,8 @@ class Runner(RunContext):
         try:
             return cls.enter(spec, plugins, install)
         except InfraError:
-            admit(spec, findings(spec, plugins.framework(spec.plugin)), force)
+            problems = findings(spec, plugins.framework(spec.plugin))
+            admit(spec, [*problems, *site_findings(spec, install)], force)
             raise
 
     def findings(self, spec: RunSpec, here: bool = False) -> list[Finding]:

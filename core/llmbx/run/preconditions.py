@@ -1,20 +1,33 @@
-"""Checks of this machine and install just before the start of a run: disk space, and the checkpoint to load."""
+"""Checks of this machine and install just before the start of a run: GPUs, disk space, the checkpoint to load."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..catalog.hardware import detect
+from ..catalog.workloads import CPU
 from ..files import free_bytes
 from ..model import Finding, RunSpec
+from ..model.launch import LOCAL
 
 if TYPE_CHECKING:
     from ..config.install import Install
 
 
 def site_findings(spec: RunSpec, install: Install) -> list[Finding]:
-    """Return every unmet precondition with its fix: disk space for a checkpoint, a checkpoint to load."""
-    return [*_disk_space(spec, install), *_checkpoint(spec, install)]
+    """Return every unmet precondition with its fix: GPUs, disk space for a checkpoint, a checkpoint to load."""
+    return [*_gpus(spec), *_disk_space(spec, install), *_checkpoint(spec, install)]
+
+
+def _gpus(spec: RunSpec) -> list[Finding]:
+    """A run on this machine needs a GPU for each of its GPUs."""
+    machine = detect()
+    if spec.launcher != LOCAL or spec.gpu_type == CPU or machine is None or spec.gpus <= machine[1]:
+        return []
+    problem = f"the run needs {spec.gpus} GPUs, and this machine has {machine[1]} x {machine[0]}"
+    fix = f"use --gpus {machine[1]}, or a launcher for several machines"
+    return [Finding(rule="local_gpus", problem=problem, fix=fix)]
 
 
 def _disk_space(spec: RunSpec, install: Install) -> list[Finding]:

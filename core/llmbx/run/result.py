@@ -57,9 +57,7 @@ def result_of(
         comparable=not reasons,
         not_comparable_because=reasons,
         versions={**doubts.versions, **result.versions},
-        timing=result.timing.replace(
-            first_step_s=first_step.seconds(run, status), outside_steps_s=outside_steps_s
-        ),
+        timing=result.timing.replace(first_step_s=first_step.seconds(run, status), outside_steps_s=outside_steps_s),
         phase_step_time_s=dict(phases),
         gpu_hours=time.hours,
         warnings=(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +11,9 @@ from llmbx.api import Failure
 
 from .advice import NOT_STARTED, advice
 from .explanation import Explanation
+
+WIDTH = 80
+"""Columns of a note."""
 
 MOST_TEXT = 300
 """Maximum length of the cause."""
@@ -41,7 +45,8 @@ def text(explanation: Explanation) -> str:
 def _lines(explanation: Explanation) -> Iterator[str]:
     failure, place = explanation.failure, explanation.place
     if failure is None:
-        yield explanation.note or "no failure found"
+        note = explanation.note or "no failure found"
+        yield from textwrap.wrap(note, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         return
     if failure.kind == NOT_STARTED:
         yield "failed before a rank was started:"

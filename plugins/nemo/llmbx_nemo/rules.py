@@ -37,6 +37,7 @@ def findings(spec: RunSpec) -> list[Finding]:
         *_expert_groups(spec),
         *_sequence(spec),
         *_memory(spec),
+        *_fsdp(spec),
         *_precision(spec),
         *emulated_bf16(spec, EMULATED_BF16),
         *_without_gpu(spec),
@@ -173,6 +174,14 @@ def _memory(spec: RunSpec) -> list[Finding]:
                 problem = f"{what} layers ({rule.upper()} {number}) cannot be combined with CUDA graphs"
                 findings.append(Finding(rule=rule, problem=problem, fix=f"use --set {rule}=0 or --set cg=false"))
     return findings
+
+
+def _fsdp(spec: RunSpec) -> list[Finding]:
+    """Megatron-FSDP works with TP, EP and CP, by its documentation (NVIDIA/Megatron-LM issue 1455), not with PP."""
+    if not (spec.parallelism.fsdp and spec.parallelism.pp > 1):
+        return []
+    problem = f"FSDP cannot be combined with PP {spec.parallelism.pp}"
+    return [Finding(rule="fsdp", problem=problem, fix="use --set fsdp=false or --set pp=1")]
 
 
 def _precision(spec: RunSpec) -> list[Finding]:

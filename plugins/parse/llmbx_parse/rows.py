@@ -146,8 +146,8 @@ def row_of(
 def _verdict(log: ParsedLog, figures: Result) -> tuple[str, str | None]:
     """Status and cause.
 
-    A log without a run that ends with a failure before its last step is that of a failed training;
-    if the failure follows the last step, it is a finding of the checks.
+    A log without a run that ends before its last step, with a failure or with its only step, is
+    that of a failed training; if the failure follows the last step, it is a finding of the checks.
     """
     cause = _cause(log.reading.log.failure)
     invalid = _first_finding(figures, "invalid")
@@ -155,7 +155,7 @@ def _verdict(log: ParsedLog, figures: Result) -> tuple[str, str | None]:
         return f"Failed ({invalid})", cause
     if not figures.steps_measured:
         return _unmeasured(log), cause
-    if log.end is not None and cause is not None:
+    if log.end is not None and (cause is not None or len(log.steps) == 1):
         return f"Failed (ended with {log.end})", cause
     late = _first_finding(figures, "failed")
     return (LATE, late) if late is not None else (SUCCESS, None)

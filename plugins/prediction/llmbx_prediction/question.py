@@ -116,6 +116,14 @@ def as_a_run(question: Question, workspace: Workspace) -> Question:
     )
 
 
+def on_cluster(question: Question, workspace: Workspace) -> Question:
+    """The question with the GPU type of the cluster profile, if there is one and no other is asked for."""
+    profile = workspace.profile()
+    if question.gpu_type is not None or profile is None:
+        return question
+    return dataclasses.replace(question, gpu_type=profile.cluster.gpu_type)
+
+
 def check_stack(stack: str | None, rows: Sequence[Row]) -> None:
     """Raise `UsageError` for a stack that is neither a known one nor one of a figure."""
     stacks = dict.fromkeys((*ENGINES, BARE_STACK, OTHER_STACK, *(row.stack for row in rows)))

@@ -9,6 +9,7 @@ from llmbx.api import RunSpec
 from llmbx.api.verbs import load_plugins
 
 from .atlas import own, table
+from .case import Case
 from .cost.model import of_shape
 from .prediction import Prediction, Predictor
 from .specification import of_spec
@@ -19,9 +20,15 @@ def predict(spec: RunSpec, install: Path) -> Prediction:
 
     Raises `UsageError` for a dtype without rates, and for figures that cannot be read.
     """
+    predictor = _predictor(install, _state(install))
+    return predictor.predict(case_of(spec), f"recipe {spec.recipe}")
+
+
+def case_of(spec: RunSpec) -> Case:
+    """The configuration of a run. Raises `UsageError` for a dtype without rates."""
     workload = load_plugins().workload(spec.workload, spec.plugin)
     model = of_shape(spec.model, f"{spec.workload}-{spec.size}")
-    return _predictor(install, _state(install)).predict(of_spec(spec, model, workload), f"recipe {spec.recipe}")
+    return of_spec(spec, model, workload)
 
 
 def _state(install: Path) -> tuple[tuple[Path, int], ...]:

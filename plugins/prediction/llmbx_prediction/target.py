@@ -15,7 +15,7 @@ from .case import Case
 from .cost.model import Model, of_shape
 from .cost.rates import LOW, rates
 from .cost.rates import known as known_rates
-from .question import Question, as_a_run, check_stack, model_of, on_known_gpus
+from .question import Question, as_a_run, check_stack, model_of, on_cluster, on_known_gpus
 from .settings import CHANGED, changed_by, divisible, reshaped, split
 from .specification import dtype_of, of_spec
 from .validity import refusal
@@ -46,7 +46,9 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     Raises `UsageError` if GPU type or number of GPUs is missing and not the only one, and for unknown or impossible
     settings.
     """
-    typed, question = question, as_a_run(question, workspace)
+    run = as_a_run(question, workspace)
+    is_a_run = run is not question
+    question = run if is_a_run else on_cluster(question, workspace)
     model, workload, size = model_of(question, workspace)
     question = on_known_gpus(question, model, rows, _scales(workload, size, question.recipe) if workload else {})
     assert question.gpu_type is not None
@@ -57,8 +59,7 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     if any(row.stack == question.stack for row in bases(model, question.gpu_type, rows)):
         rows, workload = [row for row in rows if row.stack == question.stack], None
     spec = _resolved(question, workload, size, workspace) if workload is not None else None
-    as_typed = question is typed
-    if spec is not None and workload is not None and (not as_typed or not _nearer(spec, model, question, rows)):
+    if spec is not None and workload is not None and (is_a_run or not _nearer(spec, model, question, rows)):
         model = reshaped(of_shape(spec.model, f"{workload.name}-{spec.size}"), shape)  # a row may have fewer layers
         return _of_catalog(spec, model, workload, question, settings, workspace)
     if question.recipe is not None:

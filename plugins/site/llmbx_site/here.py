@@ -13,6 +13,7 @@ from llmbx.api import (
     GpuType,
     LlmbxError,
     Reference,
+    RunSpec,
     UsageError,
     Value,
     Workload,
@@ -21,11 +22,11 @@ from llmbx.api import (
 from llmbx.api.verbs import Extension
 
 if TYPE_CHECKING:
-    from llmbx.api.verbs import Workspace
+    from llmbx.api.verbs import Request, Workspace
 
 COLUMNS = ("workload", "size", "dtype", "gpus", "kind", "memory_gb", "time_50_steps", "from")
 
-CPU, MINI = "cpu", "mini"
+CPU, MINI, LOCAL = "cpu", "mini", "local"
 
 STEPS = 50
 """Number of steps that times are given for: the recipes' own."""
@@ -104,19 +105,20 @@ Case = tuple[str, str, str, str, int]
 """Workload, size, dtype, GPU type and number of GPUs."""
 
 Predict = Callable[[Workload, Case], tuple[Expected, bool, Reference | None]]
-"""The prediction for a case, whether it can fit the memory of the GPU, and the published result for
-exactly this work.
+"""The prediction for a case, whether it can run on these GPUs, and the published result for exactly
+this work.
 """
 
 
 def _print(call: ListCall, cluster: str | None) -> None:
-    from llmbx.api.verbs import load_workspace, print_rows
+    from llmbx.api.verbs import load_workspace, print_note, print_rows
 
     workspace = load_workspace()
     here = _machine(workspace, cluster)
     count = f"{here.gpus} x " if here.gpus and here.gpu.name != CPU else ""
-    click.echo(f"llmbx: {count}{here.gpu.name}: {here.where}", err=True)
-    listed = rows(call.workloads, here, measurements(workspace), predictions(workspace))
+    print_note(f"llmbx: {count}{here.gpu.name}: {here.where}")
+    predict = predictions(workspace, cluster)
+    listed = rows(call.workloads, here, measurements(workspace), predict)
     empty = f"no workload has a recipe for {here.gpu.name}"
     print_rows(listed, COLUMNS, call.format, empty=empty)
 
@@ -127,7 +129,7 @@ def _machine(workspace: Workspace, cluster: str | None) -> Machine:
 
     gpus = GpuType.extend(workspace.config.gpus)
     profile = workspace.profile(Request(workload="", cluster=cluster))
-    if profile is None:
+    if profile is None or profile.cluster.launcher == LOCAL:
         return this_machine(gpus)
     gpu_type = profile.cluster.gpu_type
     if gpu_type is None:
@@ -164,14 +166,28 @@ def rows(
     """One row for each size, dtype and largest scale that the machine can run; for a cluster one
     for each scale.
 
-    What cannot fit the memory by its prediction is left out, unless it has run.
+    What cannot fit the memory by its prediction is left out, unless it has run, and so are the rows
+    of GPUs with more memory that are not known to fit.
     """
     return [
-        _row(workload, case, cost, rows_of)
+        _row(workload, case, cost, here, rows_of)
         for workload in workloads
         for case, rows_of in _cases(workload, here)
         if (cost := _cost(workload, case, measured, predict)) is not None
+        and (case in measured or _may_borrow(here, rows_of, cost))
     ]
+
+
+def _may_borrow(here: Machine, rows_of: str, cost: Cost) -> bool:
+    """Whether the row is its own, of a GPU with no more memory, or known to fit."""
+    return here.gpu.has_memory_of(here.types.get(rows_of, here.gpu)) or _fits(here, cost) is True
+
+
+def _fits(here: Machine, cost: Cost) -> bool | None:
+    """Whether the memory suffices; None if it is not known."""
+    if cost.memory_gb is None or here.gpu.memory_gb is None:
+        return None
+    return cost.memory_gb <= here.gpu.memory_gb
 
 
 def _cases(workload: Workload, here: Machine) -> Iterator[tuple[Case, str]]:
@@ -193,8 +209,10 @@ def _cost(
     return _completed(measured.get(case) or _published(published), expected)
 
 
-def _row(workload: Workload, case: Case, cost: Cost, rows_of: str) -> dict[str, Any]:
+def _row(workload: Workload, case: Case, cost: Cost, here: Machine, rows_of: str) -> dict[str, Any]:
     _, size, dtype, gpu_type, gpus = case
+    fits = _fits(here, cost)
+    above = f"; above the {here.gpu.memory_gb:.0f} GB of {gpu_type}" if fits is False else ""
     seconds = cost.step_time_s * STEPS if cost.step_time_s is not None else None
     return {
         "workload": workload.name,
@@ -208,7 +226,8 @@ def _row(workload: Workload, case: Case, cost: Cost, rows_of: str) -> dict[str, 
         "memory_gb": cost.memory_gb,
         "time_50_steps": _duration(seconds) if seconds is not None else None,
         "time_50_steps_s": seconds,
-        "from": cost.source,
+        "from": f"{cost.source}{above}" if cost.source else None,
+        "fits_memory": fits,
     }
 
 
@@ -278,41 +297,60 @@ def _completed(cost: Cost, expected: Expected) -> Cost:
     return Cost(step_time_s=time, memory_gb=memory, source=f"{cost.source}, {added}")
 
 
-def predictions(workspace: Workspace) -> Predict:
+def predictions(workspace: Workspace, cluster: str | None = None) -> Predict:
     """Predict by the configuration of the catalog. Each reason why nothing can be predicted is
     printed to stderr once.
     """
+    from llmbx.api.verbs import print_note
+
     printed: set[str | None] = {None}
+    too_large = _too_large(workspace)
 
     def predict(workload: Workload, case: Case) -> tuple[Expected, bool, Reference | None]:
         if CPU in case or MINI in case:
             return Expected(), True, None
-        expected, fits, published = _predict(workspace, workload, case)
-        if expected.unknown_because not in printed:
+        try:
+            spec = workspace.resolve(_request(workload, case, cluster))
+            expected, findings = workspace.expected(spec)
+        except UsageError as error:
+            return Expected(unknown_because=str(error)), True, None
+        refused = not all(finding.warning for finding in (*spec.findings, *findings))
+        runs = not refused and not too_large(spec)
+        if runs and expected.unknown_because not in printed:
             printed.add(expected.unknown_because)
-            click.echo(f"llmbx: not predicted: {expected.unknown_because}", err=True)
-        return expected, fits, published
+            print_note(f"llmbx: not predicted: {expected.unknown_because}")
+        return expected, runs, spec.exact_row(workload)
 
     return predict
 
 
-def _predict(
-    workspace: Workspace, workload: Workload, case: Case
-) -> tuple[Expected, bool, Reference | None]:
+def _request(workload: Workload, case: Case, cluster: str | None) -> Request:
     from llmbx.api.verbs import Request
 
     name, size, dtype, gpu_type, gpus = case
-    request = Request(
+    return Request(
         workload=name,
         plugin=workload.plugin,
         size=size,
         dtype=dtype,
         gpu_type=gpu_type,
         gpus=gpus,
+        cluster=cluster,
     )
-    try:
-        spec = workspace.resolve(request)
-        expected, findings = workspace.expected(spec)
-    except UsageError as error:
-        return Expected(unknown_because=str(error)), True, None
-    return expected, all(finding.warning for finding in findings), spec.exact_row(workload)
+
+
+def _too_large(workspace: Workspace) -> Callable[[RunSpec], bool]:
+    """Whether the launcher of a run can never start a job on so many nodes; asked once for each
+    number of nodes.
+    """
+    launchers = workspace.plugins.launchers()
+    answers: dict[tuple[str, int], bool] = {}
+
+    def too_large(spec: RunSpec) -> bool:
+        key = spec.launcher, spec.nodes
+        if key not in answers:
+            launcher = launchers[spec.launcher]
+            answers[key] = launcher.available() is None and launcher.too_large(spec) is not None
+        return answers[key]
+
+    return too_large

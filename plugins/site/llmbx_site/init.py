@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from llmbx.api import UsageError, __version__
-from llmbx.api.verbs import Config, Workspace, load_workspace
+from llmbx.api.verbs import Config, Workspace, load_workspace, print_note
 
 NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -53,7 +53,8 @@ def command(name: str | None, output: Path | None, force: bool) -> None:
     site = inspect(_workspace())
     text = render(site, cluster, __version__)
     Config.parse(text.encode(), "llmbx init")  # never write a file that llmbx would refuse
-    click.echo(summary(site), nl=False, err=True)
+    for note in summary(site):
+        print_note(note)
     if str(path) == "-":
         click.echo(text, nl=False)
         return

@@ -40,15 +40,16 @@ def inspect(workspace: Workspace) -> Site:
     )
 
 
-def summary(site: Site) -> str:
-    """What was found, as lines for people."""
+def summary(site: Site) -> list[str]:
+    """What was found, as notes for people."""
     usable = [f"{tool.what} {tool.name}" for tool in site.tools if not tool.problem]
     lines = [_machine(site.gpus), f"found: {', '.join(usable)}"]
     for tool in site.tools:
         if tool.problem:
             fix = f"; {tool.fix}" if tool.fix else ""
-            lines.append(f"not found: {tool.what} {tool.name}: {tool.problem}{fix}")
-    return "".join(f"llmbx: {line}\n" for line in lines)
+            state = "does not work" if tool.broken else "not found"
+            lines.append(f"{state}: {tool.what} {tool.name}: {tool.problem}{fix}")
+    return [f"llmbx: {line}" for line in lines]
 
 
 def _machine(gpus: Gpus | None) -> str:
@@ -94,12 +95,19 @@ def _scheduler(workspace: Workspace) -> tuple[str | None, Proposal, tuple[Tool, 
         try:
             proposal = launcher.propose()
         except InfraError as error:
-            problem = str(error).partition("\n")[0].partition(";")[0]
-            failing.append(_tool("launcher", launcher, problem, "see llmbx doctor", detail=""))
+            failing.append(_failing(launcher, error, workspace))
             continue
         if proposal is not None:
             return launcher.name, proposal, tuple(failing)
     return None, Proposal(), tuple(failing)
+
+
+def _failing(launcher: Launcher, error: InfraError, workspace: Workspace) -> Tool:
+    """A launcher that could not propose a profile: broken, or installed for no cluster."""
+    finding = launcher.check(workspace.install.path)
+    problem = finding.problem if finding else str(error).partition("\n")[0].partition(";")[0]
+    tool = _tool("launcher", launcher, problem, finding.fix if finding else "see llmbx doctor", "")
+    return tool.replace(broken=finding is None or not finding.warning)
 
 
 def _tools(workspace: Workspace, failing: Container[str]) -> Iterator[Tool]:

@@ -26,7 +26,8 @@ class Gpus(Value, frozen=True):
 class Tool(Value, frozen=True):
     """Something that runs may need.
 
-    `problem` is why it cannot be used (None: it can), `fix` how to get it.
+    `problem` is why it cannot be used (None: it can), `fix` how to get it. It is `broken` if it is
+    installed and does not work.
     """
 
     what: str
@@ -34,6 +35,7 @@ class Tool(Value, frozen=True):
     detail: str
     problem: str | None = None
     fix: str | None = None
+    broken: bool = False
 
 
 class Site(Value, frozen=True):
@@ -59,8 +61,8 @@ class Site(Value, frozen=True):
 def render(site: Site, name: str, version: str) -> str:
     """The text of an `llmbx.toml` with the cluster profile `name`.
 
-    On a machine without a scheduler the profile is a comment, because a profile makes the cluster's
-    full sizes the default: the runs of a single machine are those that its own GPUs can run.
+    On a machine without a scheduler the profile is a comment: the runs of a single machine are
+    those that its own GPUs can run, and need none.
     """
     written = f"# Written by llmbx {version} (llmbx init) on {site.host}. All keys: {GUIDE}."
     lines = [written, ""]
@@ -74,15 +76,21 @@ def render(site: Site, name: str, version: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _local(site: Site, name: str) -> list[str]:
-    return [
-        "This machine has no scheduler: its runs need no profile. For a cluster, "
-        "remove the signs of a comment:",
-        f"default_cluster = {_text(name)}",
-        f"[clusters.{name}]",
-        f"gpu_type = {_text(site.gpu_type or 'h100')}",
-        "walltime_minutes = { default = 60 }",
-    ]
+def _local(site: Site, name: str) -> Iterator[str]:
+    broken = next((tool for tool in site.tools if tool.what == "launcher" and tool.broken), None)
+    if broken:
+        problem = " ".join((broken.problem or "").split())
+        yield f"The scheduler {broken.name} does not answer: {problem}."
+        yield "When it does, `llmbx init --force` writes the profile of its cluster here."
+        return
+    yield "This machine has no scheduler: its runs need no profile. For defaults of its runs,"
+    yield "remove the signs of a comment:"
+    yield f"default_cluster = {_text(name)}"
+    yield f"[clusters.{name}]"
+    if site.gpu_type:
+        yield f"gpu_type = {_text(site.gpu_type)}"
+    yield 'launcher = "local"'
+    yield "walltime_minutes = { default = 60 }"
 
 
 def _cluster(site: Site, name: str) -> Iterator[str]:
@@ -110,7 +118,7 @@ def _gpu_type(site: Site) -> str:
     if site.gpu_type is not None:
         return f"gpu_type = {_text(site.gpu_type)}{_comment(products)}"
     unknown = "the scheduler does not name the GPUs: set their type"
-    return f'# gpu_type = "h100"{_comment(products or unknown)}'
+    return f'# gpu_type = "TYPE"{_comment(products or unknown)}'
 
 
 def _runtime(site: Site) -> Iterator[str]:

@@ -147,6 +147,13 @@ class SlurmLauncher(Launcher):
         options = [f"--{option}={explicit[option]}" for option in ON_NODE if explicit.get(option)]
         return ("srun", "--nodes=1", "--ntasks=1", f"--job-name={name}", *options, *argv)
 
+    def too_large(self, spec: RunSpec) -> str | None:
+        """Why no partition of the run can ever run it. Unknown for the jobs of other clusters."""
+        options = sbatch_options(spec)
+        if "clusters" in options:
+            return None
+        return reasons.too_large(spec.nodes, options.get("partition"))
+
     def propose(self) -> Proposal | None:
         """Its part of a cluster profile. Raises `InfraError` if the controller does not respond."""
         return propose.propose()
@@ -175,8 +182,7 @@ class SlurmLauncher(Launcher):
         Raises `InfraError`, with a hint, if sbatch fails, and `UsageError` if no partition can ever run the job.
         """
         self.forget_exit(run_dir)
-        options = sbatch_options(spec)
-        if "clusters" not in options and (why := reasons.too_large(spec.nodes, options.get("partition"))):
+        if why := self.too_large(spec):
             raise UsageError(f"the job could never start: {why}")
         variables = {**submitted_environment(spec), "SLURM_UMASK": owners_umask()}
         printed = call("sbatch", "--parsable", str(script), cwd=str(run_dir), environ=variables, timeout_s=300)

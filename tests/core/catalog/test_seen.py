@@ -168,5 +168,16 @@ def test_hidden_gpus_are_not_called_absent(stand_in: StandIn, monkeypatch: pytes
     assert hardware.why_cpu() == "CUDA_VISIBLE_DEVICES names none of this machine's GPUs"
 
 
+def test_a_driver_without_its_tool_is_named(stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that has the devices, but not the driver's programs."""
+    driver = tmp_path / "version"
+    monkeypatch.setattr("llmbx.catalog.seen.DRIVER", driver)
+    assert hardware.why_cpu() is None
+    driver.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15")
+    assert hardware.why_cpu() == "NVIDIA's driver is loaded, but nvidia-smi is not on PATH"
+    stand_in("nvidia-smi", printing(A6000))
+    assert hardware.why_cpu() is None
+
+
 def test_a_machine_without_a_tool(stand_in: StandIn) -> None:
     assert hardware.detect() is None and hardware.why_cpu() is None and hardware.driver_problem() is None

@@ -50,8 +50,8 @@ def test_on_a_narrow_one_the_heading_is_wrapped_first_and_a_long_word_is_broken_
     assert printed(monkeypatch, capsys, 40) == [
         "run id                 status       step",
         "                                  time s",
-        "pretraining_grok1_min  completed  0.5349",
-        "i_bf16_1",
+        "pretraining_grok1_     completed  0.5349",
+        "mini_bf16_1",
         "fit_line               failed          -",
     ]
 

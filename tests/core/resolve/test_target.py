@@ -50,6 +50,27 @@ def test_a_request_for_a_cluster_is_never_a_mini(options: dict[str, Any], cluste
     assert spec.origins["size"] == spec.origins["gpu_type"] == "default of curve"
 
 
+def test_a_profile_of_the_local_launcher_is_for_this_machine(machine: Machine) -> None:
+    """That which `llmbx init` proposes for a machine without a scheduler: the same runs, with its defaults."""
+    machine(gpus("NVIDIA GB10, [N/A], 580.82, [N/A], 12.1", 1))
+    table = {"gpu_type": "gb10", "launcher": "local", "walltime_minutes": {"default": 7}}
+    spec = resolved({}, table)
+    assert (spec.size, spec.gpu_type, spec.gpus, spec.walltime_minutes) == ("mini", "gb10", 1, 7)
+
+
+def test_a_machine_with_more_gpus_than_a_usual_node_is_one_node(machine: Machine) -> None:
+    machine(gpus(H100, 16))
+    spec = resolved(size="8b", dtype="bf16", gpus=16)
+    assert (spec.nodes, spec.gpus_per_node, spec.launcher) == (1, 16, "local")
+    assert resolved(size="8b", dtype="bf16", gpus=32).nodes == 4, "a cluster of usual nodes"
+
+
+def test_other_nodes_of_gpus_in_nodes_of_any_size_are_like_this_machine(machine: Machine) -> None:
+    machine(gpus("NVIDIA H100 PCIe, 81559, 570.1, Disabled, 9.0", 4))
+    spec = resolved(size="8b", dtype="bf16", gpus=16)
+    assert (spec.gpu_type, spec.nodes, spec.gpus_per_node) == ("h100-pcie", 4, 4)
+
+
 def test_a_launcher_or_a_profile_alone_asks_for_the_number_of_gpus() -> None:
     problem = "curve 70b bf16 on h100: add --gpus N (64, 128, 256, 512)"
     assert refusal(launcher="batch") == problem
@@ -78,18 +99,19 @@ def test_a_machine_with_gpus_runs_the_largest_size_that_fits(
     assert spec.origins["gpus"] == f"this machine's GPUs{suffix}"
 
 
-def test_a_machine_with_too_few_gpus_runs_the_mini_and_says_why(machine: Machine) -> None:
+def test_a_machine_with_too_few_gpus_for_a_dtype_is_told_what_it_can_run(machine: Machine) -> None:
     machine(gpus("NVIDIA GB200", 2))
-    spec = resolved(dtype="mxfp8")
-    assert spec.size == "mini"
-    assert spec.origins["size"] == "no recipe for 2 gb200 GPUs has mxfp8"
+    problem = "curve: no recipe for 2 gb200 GPUs has mxfp8, nor has the mini"
+    assert refusal(dtype="mxfp8") == f"{problem}: use --dtype bf16 or fp32 for the mini, or --gpus N for a cluster"
+    spec = resolved(dtype="fp32")
+    assert (spec.size, spec.origins["size"]) == ("mini", "no recipe for 2 gb200 GPUs has fp32")
 
 
 def test_a_machine_whose_gpus_are_too_small_for_every_row_runs_the_mini_and_says_why(machine: Machine) -> None:
     machine(gpus("NVIDIA L40S, 46068, 550.54, [N/A], 8.9", 8))
     spec = resolved()
     assert (spec.size, spec.dtype, spec.gpu_type) == ("mini", "bf16", "l40s")
-    assert spec.origins["size"] == "no recipe of curve is for l40s, or for a GPU like it with no more memory"
+    assert spec.origins["size"] == "no recipe of curve fits 8 l40s GPUs with 48 GB"
 
 
 def test_a_mini_runs_in_the_best_dtype_that_the_gpu_has(machine: Machine) -> None:
@@ -217,8 +239,6 @@ def test_the_only_scale_is_the_default() -> None:
          "curve 8b on h100 has no nvfp4 configuration: use --dtype bf16 or fp8"),
         ({"size": "8b", "gpu_type": "cpu"},
          "curve 8b has no configuration for cpu (its kernels are for GPUs): use --gpu-type h100 or gb200"),
-        ({"size": "8b", "gpu_type": "l4", "recipe": "old"},
-         "curve 8b in recipe old has no configuration for l4: use --gpu-type h100"),
         ({"size": "moe", "gpu_type": "b200", "recipe": "old"},
          "recipe old of curve has no size moe (recipes with it: new)"),
         ({"size": "8b", "gpu_type": "h100", "gpus": 1_000_001}, "--gpus 1000001: expected at most 1000000"),
@@ -241,6 +261,8 @@ def test_what_is_missing_or_unknown_is_refused_with_what_would_be_right(options:
          "to them", "use --gpus 96 or 112"),
         ({"size": "8b", "gpu_type": "h100", "gpus": 8, "dtype": "fp16"}, "dtype",
          "curve 8b on h100 has no fp16 configuration", "use --dtype bf16 or fp8"),
+        ({"size": "8b", "gpu_type": "l4", "recipe": "old"}, "gpu_type",
+         "curve 8b in recipe old has no configuration for l4", "use --gpu-type h100"),
         ({"size": "8b", "gpu_type": "l40s", "gpus": 8, "dtype": "bf16"}, "gpu_type",
          "curve 8b has no configuration for l40s", "use --gpu-type h100 or gb200"),
         ({"size": "70b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8", "recipe": "new"}, "dtype",
@@ -293,22 +315,30 @@ def test_a_peak_is_that_of_the_gpu_type_and_dtype_or_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu_type", "count", "dtype", "recipe", "fitting"),
+    ("gpu_type", "count", "dtype", "recipe", "needed", "fitting"),
     [
-        ("h100", 8, None, None, [("8b", 8), ("70b-part", 8)]),
-        ("h100", 100, None, None, [("70b", 64), ("8b", 64), ("70b-part", 8)]),
-        ("h100", 100, "fp8", None, [("70b", 64), ("8b", 64)]),
-        ("h100", 100, None, "old", [("70b", 64), ("8b", 8)]),
-        ("h100", 0, None, None, []),
-        ("l40s", 8, None, None, []),
+        ("h100", 8, None, None, None, [("8b", 8), ("70b-part", 8)]),
+        ("h100", 100, None, None, None, [("70b", 64), ("8b", 64), ("70b-part", 8)]),
+        ("h100", 100, "fp8", None, None, [("70b", 64), ("8b", 64)]),
+        ("h100", 100, None, "old", None, [("70b", 64), ("8b", 8)]),
+        ("h100", 0, None, None, None, []),
+        ("l40s", 8, None, None, None, []),
+        ("l40s", 8, None, None, 49.0, []),
+        ("l40s", 8, None, None, 48.0, [("8b", 8), ("70b-part", 8)]),
+        ("l40s", 4, None, None, 48.0, [("70b-part", 4)]),
     ],
 )
 def test_whole_models_are_listed_before_parts_and_large_ones_before_small_ones(
-    gpu_type: str, count: int, dtype: str | None, recipe: str | None, fitting: list[tuple[str, int]]
+    gpu_type: str,
+    count: int,
+    dtype: str | None,
+    recipe: str | None,
+    needed: float | None,
+    fitting: list[tuple[str, int]],
 ) -> None:
     types = hardware.builtin()
-    listed = fits(CURVE, types[gpu_type], count, types, dtype, recipe)
-    assert listed == [Fit(size=size, gpus=scale, proxy=size == "70b-part") for size, scale in fitting]
+    sizes = fits(CURVE, types[gpu_type], count, types, lambda *row: needed, dtype, recipe)
+    assert [*sizes] == [Fit(size=size, gpus=scale, proxy=size == "70b-part") for size, scale in fitting]
 
 
 def test_the_smallest_size_needs_the_fewest_gpus() -> None:

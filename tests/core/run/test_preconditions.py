@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from llmbx.config.install import Install
 from llmbx.model import Checkpointing, CheckpointSpec, RunSpec
 from llmbx.run.preconditions import site_findings
@@ -35,3 +37,21 @@ def test_the_path_is_the_parent_of_weights(make_spec: Make, tmp_path: Path) -> N
     assert "weights/*.distcp" in absent.fix
     (outside,) = site_findings(right, Install(root=str(tmp_path / "elsewhere"), origin="test"))
     assert "is not under" in outside.problem
+
+
+def test_more_gpus_than_the_machine_has_are_refused(
+    make_spec: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install = Install(root=str(tmp_path), origin="test")
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\n# A stand-in.\necho 'NVIDIA H200, 143771, 570.1, Disabled, 9.0'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    spec = make_spec(gpu_type="h200", gpus=8, launcher="local")
+    (finding,) = site_findings(spec, install)
+    assert finding.problem == "the run needs 8 GPUs, and this machine has 1 x h200"
+    assert finding.fix.startswith("use --gpus 1") and not finding.warning
+    assert site_findings(spec.replace(launcher="slurm"), install) == []
+    assert site_findings(spec.replace(gpus=1), install) == []
+    assert site_findings(spec.replace(gpu_type="cpu"), install) == []

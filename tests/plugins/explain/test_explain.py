@@ -57,8 +57,18 @@ def test_json_has_what_failed_and_what_followed(log: Path) -> None:
 def test_of_a_log_without_a_failure_nothing_is_invented(tmp_path: Path) -> None:
     path = tmp_path / "quiet.out"
     path.write_text("hello\n")
-    assert explain(path).stdout == f"{path}: no failure found\n"
+    words = " ".join(explain(path).stdout.split())
+    nothing = "no failure found, but no step of a training either: no log format recognizes a line"
+    assert words.startswith(f"{path}: {nothing}"), "nothing can be judged"
     assert json.loads(explain(path, "--format", "json").stdout) == {"failed": None, "followed": [], "unrelated": []}
+
+
+def test_how_far_a_log_without_a_failure_goes_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "bridge.out"
+    line = "iteration        {}/      50 | elapsed time per iteration (ms): 9400.1 | lm loss: 1.1E+01 |"
+    path.write_text("".join(f" [2026-11-26 10:00:0{number}] {line.format(number)}\n" for number in (1, 2)))
+    words = " ".join(explain(path).stdout.split())
+    assert words == f"{path}: no failure found up to its last step, 2 of 50"
 
 
 def test_of_a_rank_that_only_ended_its_last_line_is_shown(tmp_path: Path) -> None:

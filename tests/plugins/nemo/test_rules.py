@@ -160,6 +160,13 @@ MINI = ("grok1", "mini", "bf16", "cpu", 4)
         ),
         (
             LLAMA,
+            {"fsdp": True},
+            "fsdp",
+            "FSDP cannot be combined with PP 8",
+            "use --set fsdp=false or --set pp=1",
+        ),
+        (
+            LLAMA,
             {"fp8_recipe": "mx"},
             "fp8_recipe",
             "MXFP8 (fp8_recipe mx) needs a Blackwell GPU, not h100",

@@ -112,6 +112,17 @@ def test_a_log_that_does_not_reach_its_window_has_failed(tmp_path: Path) -> None
     assert row["cause"] == "ValueError: no"
 
 
+def test_the_only_step_of_an_unfinished_training_is_no_success(tmp_path: Path) -> None:
+    plugins = load()
+    numbers = "iteration        {0}/      50 | elapsed time per iteration (ms): 9400.1 | lm loss: 1.1E+01 |"
+    line = f" [2026-11-26 10:00:0{{0}}] {numbers}\n"
+    for steps, status in ((1, "Failed (ended with step 1 of 50)"), (2, "Success")):
+        path = tmp_path / f"log-{steps}.out"
+        path.write_text("".join(line.format(number) for number in range(1, steps + 1)))
+        (row,) = parse_logs(find_logs([path]), plugins.log_formats(), plugins, "auto")
+        assert row.status == status
+
+
 def test_the_window_can_be_chosen(tmp_path: Path) -> None:
     log = write(tmp_path / "log-a.out", TIMES[:12])
     assert rows(log, window="3-12")[0]["steps_measured"] == 10

@@ -120,7 +120,7 @@ def test_a_model_on_too_few_gpus_cannot_fit(workspace: Workspace) -> None:
 def test_nothing_published_near_by_is_unknown(workspace: Workspace) -> None:
     spec = workspace.resolve(Request(**H100))  # type: ignore[arg-type]
     for gpu_type, why in (("mi300x", "no published step time of mi300x or its generation states .*"),
-                          ("tpu", "the rates of tpu are not known")):  # fmt: skip
+                          ("tpu", "no figure of tpu is published")):  # fmt: skip
         found, findings = workspace.expected(spec.replace(gpu_type=gpu_type))
         assert found.step_time_s.value is None and findings == []
         assert re.fullmatch(why, found.unknown_because or "")

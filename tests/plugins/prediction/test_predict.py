@@ -525,3 +525,13 @@ def test_a_figure_whose_bubble_is_longer_than_its_step_does_not_calibrate(predic
     assert "bubble of PP 8" in (impossible(asked, row.step_time_s) or "")
     assert impossible(asked.replace(mbs=1), row.step_time_s) is None
     assert "at the peak" in (impossible(asked.replace(mbs=1), 1.0) or "")
+
+
+def test_the_gpu_type_of_the_profile_is_asked_for_no_more(
+    llmbx: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cluster.toml"
+    path.write_text('default_cluster = "c"\n[clusters.c]\ngpu_type = "h100"\n')
+    monkeypatch.setenv("LLMBX_CONFIG", str(path))
+    done = llmbx("predict", "llama3.1", "--size", "8b")
+    assert done.exit_code == 2 and "llama3.1-8b on h100: add --gpus, for example 8, 16" in done.stderr

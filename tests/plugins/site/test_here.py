@@ -19,6 +19,7 @@ from ...run_factory import RunFactory
 
 H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 UNKNOWN = "NVIDIA RTX A6000, 49140, 550.54.15, [N/A], 8.6"
+L40S = "NVIDIA L40S, 46068, 550.54.15, [N/A], 8.9"
 
 Machine = Callable[[str, int], None]
 
@@ -61,8 +62,11 @@ def _list(*arguments: str) -> Result:
         (H100, 8, ("grok1",), ("mini", "bf16", 1),
          "no recipe is for 8 h100 GPUs; 314b is the smallest, with 512 h100 GPUs"),
         (H200, 1, ("grok1",), ("314b-1gpu", "bf16", 1), "the largest part of a model with a recipe for 1 h200 GPU"),
-        (UNKNOWN, 2, ("llama3.1",), ("mini", "bf16", 1),
-         "no recipe of llama3.1 is for rtx-a6000, or for a GPU like it with no more memory"),
+        (UNKNOWN, 2, ("llama3.1",), ("8b-1gpu", "bf16", 1),
+         "the largest part of a model with a recipe for 1 rtx-a6000 GPU"),
+        (UNKNOWN, 2, ("grok1",), ("mini", "bf16", 1), "no recipe of grok1 fits 2 rtx-a6000 GPUs with 52 GB"),
+        (L40S, 8, ("llama3.1",), ("8b", "fp8", 8), "the largest size with a recipe for 8 l40s GPUs"),
+        (L40S, 4, ("llama3.1",), ("8b-1gpu", "bf16", 1), "the largest part of a model with a recipe for 1 l40s GPU"),
         (H200, 8, ("llama3.1",), ("8b", "fp8", 8), "the largest size with a recipe for 8 h200 GPUs"),
         (H100, 8, ("llama3.1", "--size", "mini"), ("mini", "bf16", 1), "--size"),
         (H100, 8, ("llama3.1", "--gpus", "64", "--size", "70b"), ("70b", "fp8", 64), "--size"),
@@ -84,12 +88,12 @@ def test_a_gpu_that_is_not_in_the_list_is_used_and_named(stand_in_nvidia_smi: Ma
     spec = _spec("llama3.1")
     assert (spec["gpu_type"], spec["peak"]) == ("rtx-a6000", None)
     named = "1 x NVIDIA RTX A6000, 49140 MiB each, compute capability 8.6"
-    assert f"llmbx: 1 x rtx-a6000: this machine ({named}" in _list().stderr
+    assert f"llmbx: 1 x rtx-a6000: this machine ({named}" in " ".join(_list().stderr.split())
     (gpu,) = [row for row in json.loads(CliRunner().invoke(doctor.command, ["--format", "json"]).stdout)
               if row["what"] == "GPU"]  # fmt: skip
     assert (gpu["name"], gpu["state"]) == ("rtx-a6000", "ok") and named in gpu["detail"]
     done = CliRunner().invoke(init.command, ["--output", "-"], catch_exceptions=False)
-    assert "the file describes it as [gpus.rtx-a6000]" in done.stderr
+    assert "the file describes it as [gpus.rtx-a6000]" in " ".join(done.stderr.split())
     assert tomli.loads(done.stdout)["gpus"]["rtx-a6000"]["memory_mib"] == 49140
 
 
@@ -176,7 +180,8 @@ def test_gpus_of_several_types_are_named(stand_in_nvidia_smi: Machine, tmp_path:
         program.write(f"echo '{H200}'\n")
     assert "1 x h100: the GPUs of one type; this machine has several" in _list().stderr
     found = CliRunner().invoke(init.command, ["--output", "-"], catch_exceptions=False).stderr
-    assert f"1 x {H100} and 1 x {H200}: GPUs of several types; runs use those of type h100" in found
+    named = f"1 x {H100} and 1 x {H200}: GPUs of several types; runs use those of type h100"
+    assert named in " ".join(found.split())
 
 
 def test_what_an_h200_and_an_a100_run_is_borrowed(stand_in_nvidia_smi: Machine) -> None:
@@ -190,3 +195,31 @@ def test_what_an_h200_and_an_a100_run_is_borrowed(stand_in_nvidia_smi: Machine) 
         ("mini", "bf16"): "mini",
     }
     assert {row["layout_of"] for row in listed} == {"h100", None}
+
+
+def test_a_row_whose_memory_is_above_that_of_the_gpu_is_marked(stand_in_nvidia_smi: Machine) -> None:
+    stand_in_nvidia_smi("NVIDIA A100-SXM4-80GB, 81920, 550.54, Disabled, 8.0", 16)
+    listed = json.loads(_list("--format", "json").stdout)
+    rows = {row["workload"]: row for row in listed if row["size"] == "30b-a3b"}
+    assert rows["nemotron3"]["memory_gb"] > 86 > rows["qwen3"]["memory_gb"]
+    assert rows["nemotron3"]["from"] == "predicted; above the 86 GB of a100"
+    assert (rows["nemotron3"]["fits_memory"], rows["qwen3"]["fits_memory"]) == (False, True)
+
+
+SCONTROL = """#!/bin/sh
+# A stand-in.
+echo 'PartitionName=gpu Default=YES MaxNodes=UNLIMITED MinNodes=0 TotalNodes=4 TotalCPUs=400'
+"""
+
+
+def test_a_partition_is_offered_no_more_gpus_than_it_has(stand_in_nvidia_smi: Machine, tmp_path: Path) -> None:
+    """Four nodes of four GPUs each."""
+    stand_in_nvidia_smi(H200, 0)
+    for name, text in {"scontrol": SCONTROL, "sbatch": "#!/bin/sh\n"}.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "bin" / "nvidia-smi").unlink()
+    table = '[clusters.c]\ngpu_type = "h200"\ngpus_per_node = 4\nlauncher = "slurm"\n'
+    (tmp_path / "llmbx.toml").write_text(f'default_cluster = "c"\n{table}')
+    gpus = {row["gpus"] for row in json.loads(_list("llama3.1", "--format", "json").stdout)}
+    assert {1, 8, 16} <= gpus and max(gpus) == 16

@@ -43,8 +43,26 @@ def test_the_file_of_a_machine_is_written_once(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_named_with_the_way_to_get_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(init.command, ["--output", "-"], catch_exceptions=False)
-    assert (
-        "not found: runtime apptainer: neither apptainer nor singularity is on PATH; install apptainer" in done.stderr
-    )
+    missing = "not found: runtime apptainer: neither apptainer nor singularity is on PATH; install apptainer"
+    assert missing in " ".join(done.stderr.split())
+    assert max(map(len, done.stderr.splitlines())) <= 80
     assert "install = " in done.stdout
     assert not (tmp_path / "new").exists() and not (tmp_path / "install").exists()
+
+
+def test_a_scheduler_that_does_not_answer_is_not_a_missing_one(tmp_path: Path) -> None:
+    for name in ("sinfo", "sbatch", "srun", "scontrol", "sacctmgr"):
+        program = tmp_path / "bin" / name
+        program.write_text("#!/bin/sh\n# A stand-in.\necho Unable to contact slurm controller >&2\nexit 1\n")
+        program.chmod(0o755)
+    done = CliRunner().invoke(init.command, ["--output", "-"], catch_exceptions=False)
+    problem = "sinfo: Unable to contact slurm controller"
+    assert f"does not work: launcher slurm: {problem}" in done.stderr
+    assert f"# The scheduler slurm does not answer: {problem}" in done.stdout
+    assert "no scheduler" not in done.stdout and "[clusters" not in done.stdout
+
+
+def test_no_gpu_type_is_proposed_where_none_was_found(tmp_path: Path) -> None:
+    (tmp_path / "bin" / "nvidia-smi").unlink()
+    done = CliRunner().invoke(init.command, ["--output", "-"], catch_exceptions=False)
+    assert '# launcher = "local"' in done.stdout and "gpu_type =" not in done.stdout

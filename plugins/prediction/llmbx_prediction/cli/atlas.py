@@ -16,6 +16,7 @@ from llmbx.api.verbs import (
     format_option,
     load_workspace,
     print_json,
+    print_note,
     print_rows,
 )
 
@@ -148,7 +149,7 @@ def _print(listing: Listing, format_: str, page: Path | None) -> None:
             listing.rows, COLUMNS, format_, f"no published figure of {listing.model} with these options", OPTIONAL
         )  # fmt: skip
     for line in listing.lines():
-        click.echo(line, err=True)
+        print_note(line)
 
 
 def _print_models(rows: Sequence[Row], format_: str) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import textwrap
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +15,7 @@ from llmbx.api.verbs import (
     load_workspace,
     parse_pairs,
     print_json,
+    print_note,
     print_rows,
 )
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from ..target import Target
 
 COLUMNS = ("figure", "value", "low", "high", "unit", "note")
-WIDTH = 80
 PLANS = ("rank", "tp", "pp", "cp", "ep", "etp", "vp", "mbs", "fsdp", "recompute", "offload_layers", "step_time_s",
          "low_s", "high_s", "tokens_per_s_per_gpu", "memory_gb", "published")  # fmt: skip
 PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_per_gpu", "memory_gb", "published")
@@ -109,7 +107,7 @@ def command(
     else:
         _print(predictor.predict(goal.case, goal.base), format_)
         if goal.published and format_ != "json":
-            click.echo(f"published: {goal.published}", err=True)
+            print_note(f"published: {goal.published}")
 
 
 def _of_environment(name: str) -> Any:
@@ -132,13 +130,8 @@ def _print(prediction: Prediction, format_: str) -> None:
         print_json(prediction)
         return
     print_rows(_figures(prediction), COLUMNS, format_)
-    _say(_lines(prediction))
-
-
-def _say(lines: Sequence[str]) -> None:
-    """Print lines on standard error within the width of a terminal."""
-    for line in lines:
-        click.echo(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False), err=True)
+    for line in _lines(prediction):
+        print_note(line)
 
 
 def _figures(prediction: Prediction) -> list[dict[str, Any]]:
@@ -196,7 +189,8 @@ def _print_plan(plan: Plan, format_: str) -> None:
     rows = [{name: getattr(choice, name) for name in PLANS} | {"layout": _layout(choice)} for choice in plan.choices]
     columns = PLANS if format_ == "csv" else PLAN_TABLE
     print_rows(rows, columns, format_, empty="no configuration fits the memory", optional=("published",))
-    _say(plan.lines())
+    for line in plan.lines():
+        print_note(line)
 
 
 def _layout(choice: Choice) -> str:
