@@ -1,4 +1,4 @@
-"""The false alarms of the checks of a training, on Megatron-LM's own series: python benchmarks/golden_series.py CHECKOUT.
+"""The false alarms of the checks on Megatron-LM's own series: python benchmarks/golden_series.py CHECKOUT.
 
 CHECKOUT is a clone of github.com/NVIDIA/Megatron-LM. Its functional tests keep what trainings printed: the loss and the
 step time of each step, or of every fifth, in `golden_values*.json`. They are healthy, so every finding of a check is a

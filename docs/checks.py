@@ -26,7 +26,8 @@ format does not print the value, no peak is known, the training continues from a
 A log format says what it always prints (`Prints` in [values.md](values.md)); a value that is missing all the same is a
 finding. A grammar reports what the log states with events of the kind `fact`. "The configuration" is both: what the
 log states, and the framework's final configuration, `configs/final.json`, which rank 0 writes before the first step.
-[faults.md](faults.md) has the faults that the checks are tested with."""
+The checks of what the log says are those rows of the table of signatures that are no failures: the same table says
+which line of a failed run is its cause. [faults.md](faults.md) has the faults that the checks are tested with."""
 
 
 def checks() -> str:

@@ -219,7 +219,8 @@ def _bridge_line(step: Numbers) -> str:
     stamp = _stamp(step, "%Y-%m-%d %H:%M:%S", "2023-11-14 23:08:06")
     return (
         f" [{stamp}] iteration {step['number']:8d}/{step['total']:8d} |{consumed}"
-        f" elapsed time per iteration (ms): {_milliseconds(step['time'])} |{rate}{batch}{loss} loss scale: {step['scale']:.1f} |{grad} "
+        f" elapsed time per iteration (ms): {_milliseconds(step['time'])} |"
+        f"{rate}{batch}{loss} loss scale: {step['scale']:.1f} |{grad} "
         f"number of skipped iterations: {step['skipped']:3d} | number of nan iterations: {step['nan']:3d} |"
     )
 

@@ -1,8 +1,7 @@
 """What a log says about how a training ran, as data: the lines, what they mean, and what the user can do.
 
-They are a part of the table of signatures (`signature_table`) and of docs/checks.md. None of them is a failure. Sources:
-the messages of PyTorch, Transformer Engine, Megatron-Core, NCCL, XLA, NVIDIA Resiliency Extension, numactl and the
-kernel.
+They are a part of the table of signatures (`signature_table`) and of docs/checks.md. None of them is a failure.
+Sources: the messages of PyTorch, NCCL, XLA, numactl, the kernel, and of NVIDIA's kernels and resiliency extension.
 """
 
 from __future__ import annotations
@@ -138,7 +137,8 @@ NOTICES = (
     Notice(
         "network-warning", "warning", "A port or link failed or came back while the training ran.",
         "Check the link (`ibstat`, `dmesg`) before the next run.",
-        (r"async event ?: .{0,60}(?:error|fatal|down|port active)", r"\bport error\b", r"[Ll]ink (?:down|DOWN|is down)\b"),
+        (r"async event ?: .{0,60}(?:error|fatal|down|port active)", r"\bport error\b",
+         r"[Ll]ink (?:down|DOWN|is down)\b"),
         role="precursor", elsewhere=True,
     ),
     Notice(

@@ -38,8 +38,9 @@ def gather(
 
     `steps` replaces the log's own. `first` is the framework's number of the first step, if known. `ended_well` is
     whether the process succeeded and the last step was seen. `configured` are the facts of the final configuration.
-    `lasted_s` are the seconds from the start of the run (`started_at`) to its end, during which the wall clock was set
-    by `clock_set_s`. `impossible` is what plugins answered that cannot be true. `run_dir` is the run's folder if its files may be checked.
+    `lasted_s` are the seconds from the start (`started_at`) to the end, during which the wall clock was set by
+    `clock_set_s`. `impossible` is what plugins answered that cannot be true. `run_dir` is the run's folder if its files
+    may be checked.
     """
     measured = tuple(log.steps if steps is None else steps)
     return Evidence(

@@ -307,8 +307,8 @@ CHECKS = (
     ),
     Check(
         "loss-spike", "Every loss, and the five before and after it.",
-        f"A loss is at least {SPIKE:g} times that of its neighbours ({SPARSE_SPIKE:g} in a log without every step), and "
-        f"{STEADY:g} times the usual change above it.",
+        f"A loss is at least {SPIKE:g} times that of its neighbours ({SPARSE_SPIKE:g} in a log without every step), "
+        f"and {STEADY:g} times the usual change above it.",
         "A damaged batch, or a rank that computes wrongly: repeat on other nodes.", "warning", spike,
     ),
     Check(
@@ -318,8 +318,8 @@ CHECKS = (
     ),
     Check(
         "loss-scatter", f"The rises of the loss from step to step, in each half of a training of {MANY} steps or more.",
-        f"It rises by more than {100 * SCATTER:g} % a step in the mean, and falls again: single batches are far from the others, or the "
-        "ranks do not train one model.", "Compare the ranks' losses.", "warning", scatter,
+        f"It rises by more than {100 * SCATTER:g} % a step in the mean, and falls again: single batches are far from "
+        "the others, or the ranks do not train one model.", "Compare the ranks' losses.", "warning", scatter,
     ),
     Check(
         "validation-high", "The validation losses in the log.",

@@ -80,7 +80,8 @@ def outside_of(evidence: Evidence, steps: Sequence[Step]) -> Outside | NotPossib
     stamps = stamps_of(evidence, steps)
     if isinstance(stamps, NotPossible):
         return stamps
-    passed, lines = 0.0, []
+    passed = 0.0
+    lines: list[tuple[int, float, float, float]] = []
     for step in steps:
         if step.time_s is None and lines:
             return NotPossible(reason=f"step {step.number} has no time")
