@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from llmbx.api import Stability, Step, choose_window, mean_of, median_of
 
-from .statistics import autoregression, intervals, series
+from .statistics import autoregression, intervals, series, warm_up
 
 LEAST_STEPS = 8
 """Fewest steps with a verdict: with fewer, steps that take twice as long in half of the window pass for noise."""
@@ -43,7 +43,7 @@ def of_window(
     to it.
     """
     if policy.strip().lower() != "last" or not measured:
-        return judge(measured)
+        return _with_warm_up(judge(measured), steps, measured, excluded)
     window, steady = choose_window(steps, "auto", excluded)
     judged = judge(steady)
     if judged.verdict in (None, "too few steps"):
@@ -54,6 +54,22 @@ def of_window(
         reason = f"the measured step took {ratio:.2f} times as long as the median of {place}"
         return Stability(verdict="outliers", reason=reason)
     return Stability(verdict=judged.verdict, reason=f"{place}: {judged.reason}")
+
+
+def _with_warm_up(
+    judged: Stability, steps: Sequence[Step], measured: Sequence[Step], excluded: Collection[int]
+) -> Stability:
+    """A stable window is drifting if the steps before it show that a warm-up reaches into it."""
+    if judged.verdict != "stable":
+        return judged
+    last = measured[-1].number
+    usable = [s for s in steps if s.number <= last and not s.skipped and s.number not in excluded and s.covers == 1]
+    timed = [step for step in usable if step.time_s is not None]
+    before = sum(step.number < measured[0].number for step in timed)
+    rest = warm_up.rest_in(series.times_of(timed), before) if before > 1 else None
+    if rest is None or not rest.matters:
+        return judged
+    return Stability(verdict="drifting", reason=f"{warm_up.words(rest)}; {judged.reason}")
 
 
 def judge(steps: Sequence[Step]) -> Stability:

@@ -30,6 +30,7 @@ COMPARED = {
     "loss-start", "batch", "tokens", "steps", "ranks", "stated-batch", "micro-batch", "sequence", "layers",
     "hidden-size", "shape", "vocabulary", "parameters", "dtype", "over-peak", "near-peak", "fast-step", "restarted",
     "gpu-type", "gpu-count", "gpu-power", "gpu-clock", "gpu-mixed", "gpu-driver", "gpu-unseen", "backend",
+    "gpu-unused", "node-mixed", "same-host",
 }  # fmt: skip
 """Checks that compare a log with what was asked for."""
 

@@ -29,10 +29,11 @@ ALIKE = {
     "gpu": "products",
     "gpu_clock_sm_max_mhz": "highest SM clocks (MHz)",
     "gpu_clock_memory_max_mhz": "highest memory clocks (MHz)",
-    "gpu_power_limit_w": "power limits (W)",
-    "gpu_clock_application_mhz": "application clocks (MHz)",
 }
 """Facts that all GPUs of a run have in common."""
+
+SET_ALIKE = {"gpu_power_limit_w": "power limits (W)", "gpu_clock_application_mhz": "application clocks (MHz)"}
+"""Facts that somebody can set, of nodes whose GPUs the run uses all."""
 
 NODES_ALIKE = {"cpu": "CPUs", "cores": "numbers of CPU cores", "kernel": "kernels", "numa": "bindings to NUMA nodes"}
 """Facts that all nodes of a run have in common."""
@@ -97,7 +98,20 @@ def mixed_gpus(evidence: Evidence) -> Answer:
         values = _by_value(used, fact)
         if len(values) > 1:
             return f"the GPUs have different {what}: {_listed(values)}"
-    return _unseen(evidence)
+    return _set_apart(evidence, used) or _unseen(evidence)
+
+
+def _set_apart(evidence: Evidence, used: Sequence[tuple[str, list[Gpu]]]) -> str | None:
+    """What is set differently, unless it is below the default somewhere: then another check says so."""
+    assert evidence.spec is not None
+    whole = [(name, gpus) for name, gpus in used if len(gpus) <= _wanted(evidence.spec)]
+    lowered = any(isinstance(test(evidence), str) for test in (power_limit, application_clock))
+    for fact, what in SET_ALIKE.items() if not lowered else ():
+        values = _by_value(whole, fact)
+        numbers = [float(value) for value in values]
+        if numbers and max(numbers) - min(numbers) > ROUNDED_W:
+            return f"the GPUs have different {what}: {_listed(values)}"
+    return None
 
 
 def mixed_nodes(evidence: Evidence) -> Answer:

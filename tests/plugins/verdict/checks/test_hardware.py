@@ -26,7 +26,7 @@ from llmbx_verdict.judge import IntervalJudge
 from ....run_factory import RunFactory, noise
 
 H100 = "NVIDIA H100 80GB HBM3, 550.54.15, 700.00, 1980, 2619, 1980, 700.00, 1980"
-GPU_CHECKS = ("gpu-type", "gpu-count", "gpu-power", "gpu-clock", "gpu-mixed", "gpu-driver")
+GPU_CHECKS = ("gpu-type", "gpu-count", "gpu-power", "gpu-clock", "gpu-mixed", "gpu-driver", "gpu-unused")
 
 Asked = Callable[..., RunSpec]
 
@@ -74,6 +74,10 @@ def test_nodes_as_asked_for_have_no_finding(asked: RunSpec) -> None:
          "the GPUs have different highest SM clocks (MHz): 1980 (node n1), 1755 (node n2)"),
         ([changed(driver="535.1")] * 8, "gpu-driver", "warning",
          "the nodes have different GPU drivers: 550.54.15 (node n1), 535.1 (node n2)"),
+        ([changed(power="800")] * 8, "gpu-mixed", "warning",
+         "the GPUs have different power limits (W): 700.0 (node n1), 800 (node n2)"),
+        ([*[H100] * 8, changed(power="500.00")], "gpu-unused", "warning",  # the ninth may be the lowered one
+         "node n2 has 9 GPUs, and the run uses 8"),
     ],
 )  # fmt: skip
 def test_a_node_that_differs_is_named(asked: RunSpec, second: list[str], check: str, effect: str, says: str) -> None:
@@ -85,9 +89,7 @@ def test_a_node_that_differs_is_named(asked: RunSpec, second: list[str], check: 
     "second",
     [
         [*[H100] * 8, changed(name="NVIDIA T400", power="30", default_power="31.32", clock="[N/A]", max="2100")],
-        [*[H100] * 8, changed(power="500.00")],  # a ninth GPU, which the run does not use
         [changed(power="699.5")] * 8,
-        [changed(power="800")] * 8,
         [changed(clock="[N/A]", default_clock="[N/A]")] * 8,
     ],
 )
