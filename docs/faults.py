@@ -64,10 +64,10 @@ written with every second kind known ({developed}); of the {held} put aside, {fi
 first. The same author wrote both halves, so that faults of other authors will be found less often.
 
 False alarms: `python benchmarks/golden_series.py CHECKOUT` reads the series of Megatron-LM's functional tests
-({golden}). 245 logs of healthy minis on a CPU, and those of the GPU runs in `benchmarks/gpu/results`, have no finding
-of these checks."""
+({golden}). 178 logs of healthy minis that tests trained on a CPU, and those of the runs in `benchmarks/gpu/results`,
+have no finding of these checks."""
 
-FIRST_RIGHT = 56
+FIRST_RIGHT = 55
 """Number of kinds put aside that were right at the first try; one of the others had not been injected as it says."""
 
 GOLDEN = (

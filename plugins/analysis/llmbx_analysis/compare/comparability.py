@@ -19,6 +19,9 @@ LOSS_APART = 0.1
 """Relative difference of two losses above which a warning is issued."""
 
 
+BESIDE = ("whole-run", "outside-steps", "clock-beyond")
+"""Checks of the time that the compared steps do not show."""
+
 UNKNOWN = ("work-missing",)
 """Checks that need what a log does not state. It is listed as unknown instead."""
 
@@ -143,8 +146,16 @@ def run_warnings(a: Sequence[Measured], b: Sequence[Measured], spread: Spread) -
 
 
 def side_warnings(runs: Sequence[Measured], side: str) -> tuple[str, ...]:
-    """Runs with valid data that did not complete, and runs that are not stable."""
-    return (*_status(runs, side), *unstable_warnings(side, runs))
+    """Runs with valid data that did not complete, that are not stable, or whose steps do not tell the whole story."""
+    return (*_status(runs, side), *unstable_warnings(side, runs), *_beside_the_window(runs, side))
+
+
+def _beside_the_window(runs: Sequence[Measured], side: str) -> Iterator[str]:
+    for run in runs:
+        for outcome in run.result.checks:
+            if outcome.check in BESIDE and outcome.outcome == "warning":
+                which = f"{run.name}: " if len(runs) > 1 else ""
+                yield f"{side}: {which}{outcome.text} (check {outcome.check})"
 
 
 def _taken_as_repeats(runs: Sequence[Measured], side: str) -> Iterator[str]:

@@ -151,7 +151,7 @@ def unused_gpus(evidence: Evidence) -> Answer:
     expected = _wanted(evidence.spec)
     more = [(name, len(gpus)) for name, gpus in used if len(gpus) > expected]
     if not more:
-        return None
+        return _unseen(evidence)
     name, count = more[0]
     return (
         f"{name} has {count} GPUs, and the run uses {expected}: others may use the rest, unless the node is exclusive"

@@ -165,6 +165,14 @@ def test_the_wrong_side_may_be_either(run_factory: RunFactory, spec: RunSpec, co
     assert wrong == []
 
 
+def test_what_the_window_does_not_show_is_said(run_factory: RunFactory, compare: Compare) -> None:
+    slow = CheckOutcome(check="whole-run", outcome="warning", text="the steps 4 to 34 before it take 2 s")
+    a = run_factory.put(noise(1, 1.0))
+    b = run_factory.put(noise(2, 1.0), result={"checks": (slow,)})
+    found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    assert "B: the steps 4 to 34 before it take 2 s (check whole-run)" in found["warnings"]
+
+
 def test_repeats_that_scatter_give_no_verdict(run_factory: RunFactory, compare: Compare) -> None:
     """Two runs a side whose steps are steady, but which differ by 6 % from run to run."""
     sides = []
