@@ -85,6 +85,7 @@ def _failure(
     survived = {place for place, count in enumerate(later_steps) if count >= WENT_ON}
     survived |= set() if failed else _went_on(events)
     lasting = [event for place, event in enumerate(events) if place not in survived or _is_lasting(event)]
+    lasting = [event for event in lasting if role(event) != "notice"]
     ordered = _by_time(lasting)
     first = _first(ordered, failed)
     if first is None:
@@ -166,7 +167,7 @@ def _first(ordered: Sequence[Event], failed: bool) -> Event | None:
         place for place, what in enumerate(roles) if what == "cause" and place < min(scheduled, default=len(roles))
     ]
     ended = [place for place, what in enumerate(roles) if what == "end" and _by_itself(place, ordered, roles)]
-    if cancelled < len(ordered) and all(what in ("detail", "notice", "precursor") for what in roles[:cancelled]):
+    if cancelled < len(ordered) and all(what in ("detail", "precursor") for what in roles[:cancelled]):
         return None  # by its user; what ranks print while they are being stopped is not the cause
     if reasons:
         silent = [

@@ -43,6 +43,8 @@ MEASURES = (
             "Time to prepare the image or environment."),
     Measure("llmbx_first_step_seconds", "timing.first_step_s", 1, "seconds",
             "Time from the start to the end of the first step."),
+    Measure("llmbx_outside_steps_seconds", "timing.outside_steps_s", 1, "seconds",
+            "Time between the first and the last step that is in no step."),
     Measure("llmbx_run_seconds", "timing.total_s", 1, "seconds",
             "Time from the start to the end, after queue and preparation."),
     Measure("llmbx_gpu_time_seconds", "gpu_hours", 3600, "seconds", "GPU time of all attempts."),
