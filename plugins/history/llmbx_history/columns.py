@@ -110,7 +110,9 @@ COLUMNS: dict[str, Column] = {
     "timing.first_step_s": Column(
         "number", "s", "time from the start to the end of the first step"
     ),
-    "timing.outside_steps_s": Column("number", "s", "time between the first and the last step that is in no step"),
+    "timing.outside_steps_s": Column(
+        "number", "s", "time between the first and the last step that is in no step"
+    ),
     "timing.total_s": Column(
         "number", "s", "time from the start to the end, after queue and preparation"
     ),
