@@ -56,6 +56,17 @@ def test_a_clean_log_of_megatron_lm_has_no_finding(plugins: Plugins, tmp_path: P
     assert [check for check in found.checks if check.outcome != "not possible"] == []
 
 
+@pytest.mark.parametrize("format_", ["bridge", "maxtext"])
+@pytest.mark.parametrize("hours", [-8.0, 5.5, 5.75, 13.0])
+def test_a_log_in_another_time_zone_is_that_of_the_run(
+    format_: str, hours: float, plugins: Plugins, tmp_path: Path
+) -> None:
+    log = clean(format_, plugins)
+    for step in log.steps:
+        step["at"] = log.arrivals[step["number"]] + 3600 * hours
+    assert [found for found in result(log, plugins, tmp_path).checks if found.outcome != "not possible"] == []
+
+
 @pytest.mark.parametrize(("name", "seconds"), [("a pause of 20 steps before the window", 20), ("FP8 falls back", 0)])
 def test_the_time_outside_of_the_steps_is_in_every_result(
     name: str, seconds: float, plugins: Plugins, tmp_path: Path
