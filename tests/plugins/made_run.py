@@ -16,7 +16,7 @@ from llmbx.run.assess import assess
 from llmbx_parse.find import find_logs
 from llmbx_parse.rows import Row, parse_logs
 
-from .made_log import Made, final, made, text
+from .made_log import Made, final, made, spec_of, text
 
 GPUS = {"b200": "NVIDIA B200", "h100": "NVIDIA H100 80GB HBM3"}
 """Product names by GPU type."""
@@ -24,7 +24,7 @@ GPUS = {"b200": "NVIDIA B200", "h100": "NVIDIA H100 80GB HBM3"}
 
 def clean(format_: str, plugins: Plugins) -> Made:
     """A training at 40 % of the peak."""
-    spec = made(format_, 1.0).spec
+    spec = spec_of(format_)
     flops = plugins.framework(spec.plugin).compute_flops(spec)
     assert flops is not None and spec.peak is not None
     work = flops.by(spec.flops_convention) * spec.global_batch_size

@@ -26,6 +26,9 @@ SURE = 3.5
 NOTABLE = 0.004
 """Relative size of a rest that matters: less than half of what a stable mean may be uncertain by."""
 
+AS_SAID = 0.25
+"""Least part of the fall that a decay says the window has, by its halves."""
+
 LARGEST_TAU_SHARE = 0.6
 """A decay that takes longer than this share of the steps cannot be told from a trend, which has a test of its own."""
 
@@ -47,7 +50,17 @@ def rest_in(times: Sequence[float], first: int) -> Rest | None:
     """The rest in the window that begins at the place `first` of the times and ends with them; None if unknown."""
     smooth = [median_of(times[max(0, k - 1) : k + 2]) or 0.0 for k in range(len(times))]
     fits = [fit for begin in {1, first} if (fit := _best(smooth[begin:], first - begin)) is not None]
+    fits = [fit for fit in fits if _falls(smooth[first:], fit)]
     return max(fits, key=lambda fit: fit.fraction / fit.error if fit.error else 0.0, default=None)
+
+
+def _falls(window: Sequence[float], fit: Rest) -> bool:
+    """Whether the window itself falls as the decay says; it does not after a step from one level to another."""
+    half = len(window) // 2
+    before, after = mean_of(window[:half]) or 0.0, mean_of(window[half:]) or 0.0
+    shape = [math.exp(-k / fit.tau) for k in range(len(window))]
+    whole, early, late = (mean_of(part) or 0.0 for part in (shape, shape[:half], shape[half:]))
+    return before - after > AS_SAID * fit.fraction * after * (early - late) / whole
 
 
 def _best(times: Sequence[float], first: int) -> Rest | None:

@@ -44,6 +44,11 @@ def test_a_warm_up_that_is_over_leaves_the_window_stable(size: float, tau: float
     assert [judged(run(seed, size, tau)).verdict for seed in range(20)] == ["stable"] * 20
 
 
+def test_a_step_before_the_window_is_no_warm_up() -> None:
+    steps = [step.replace(time_s=1.4 * (step.time_s or 0.0)) if step.number < 11 else step for step in run(3, 0.0, 1.0)]
+    assert judged(steps, "11-44").verdict == "stable"
+
+
 def test_single_slow_steps_are_no_warm_up() -> None:
     steps = run(2, 0.0, 1.0)
     late = [step.replace(time_s=1.4) if step.number in (4, 9) else step for step in steps]
