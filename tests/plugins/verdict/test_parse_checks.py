@@ -120,6 +120,13 @@ def test_a_strangers_log_has_the_findings_of_a_run(
         assert row.status == "Failed (after its last step)" and row.cause
 
 
+def test_an_excerpt_of_the_last_steps_shows_no_divergence(tmp_path: Path, format_: LogFormat) -> None:
+    path = tmp_path / "log-x.out"
+    known_by_heart = log(lambda k: {"loss": "1.0E-01" if k % 4 else "9.0E-01"})
+    path.write_text("\n".join(known_by_heart[21:]) + "\n")
+    assert [each for each in as_stranger(path, format_).checks if each.outcome == "invalid"] == []
+
+
 @pytest.mark.parametrize("count", [50, 47])
 def test_an_excerpt_is_no_failure(tmp_path: Path, format_: LogFormat, count: int) -> None:
     path = tmp_path / "log-x.out"

@@ -125,6 +125,10 @@ def diverged(evidence: Evidence) -> Answer:
     losses = [step for step in evidence.steps if step.loss is not None and math.isfinite(step.loss)]
     if not losses or losses[0].loss is None:
         return NotPossible(reason="no step has a loss")
+    if evidence.spec is None and losses[0].number > evidence.interval:
+        return NotPossible(
+            reason="the log does not have the first steps, so the loss of an untrained model is not known"
+        )
     untrained = abs(losses[0].loss)
     if evidence.spec is not None and evidence.prints is not None and evidence.prints.cross_entropy:
         untrained = max(untrained, math.log(evidence.spec.model.vocab_size))
