@@ -71,6 +71,9 @@ class ExpectedConfiguration(Value, frozen=True):
     facts: dict[str, tuple[str, ...]] = {}
     """The keys that state what was asked for, by the names of facts (`FACTS`): a fact is the product of its keys. A run
     that states another value is invalid."""
+    requested: dict[str, Any] = {}
+    """The values that llmbx's launch sets, by flat key. They are compared in place of upstream's if those are not
+    known."""
 
     def __post_init__(self) -> None:
         for name in self.facts:
@@ -80,10 +83,10 @@ class ExpectedConfiguration(Value, frozen=True):
     def differences(self, final: Mapping[str, Any]) -> list[FieldDifference]:
         """Return every field in which `final` differs from upstream's configuration, sorted by key.
 
-        Values are compared as JSON: 1 and 1.0 are equal, 1 and true are not. Empty if upstream's configuration is
-        not known.
+        Values are compared as JSON: 1 and 1.0 are equal, 1 and true are not. If upstream's configuration is not known,
+        the requested values are compared in its place.
         """
-        upstream = self.upstream or {}
+        upstream = self.requested if self.upstream is None else self.upstream
         pairs = [(key, _side(upstream, key), _side(final, key)) for key in self.compared(final)]
         return [
             FieldDifference(key=key, upstream=theirs, final=ours, reason=self._reason(key, bool(ours)))
@@ -93,9 +96,7 @@ class ExpectedConfiguration(Value, frozen=True):
 
     def compared(self, final: Mapping[str, Any]) -> list[str]:
         """Return the keys that `differences` compares, sorted."""
-        if self.upstream is None:
-            return []
-        keys = final.keys() | self.upstream.keys()
+        keys = self.requested.keys() if self.upstream is None else final.keys() | self.upstream.keys()
         return sorted(key for key in keys if not key.startswith(self.other))
 
     def _reason(self, key: str, there: bool) -> str | None:
@@ -127,7 +128,7 @@ class ConfigurationProgram(Value, frozen=True):
 
     It is started in a temporary folder with `files` and writes a JSON object to the file `configs/final.json` there, in
     the format of a run's. Exit code 2 (`REFUSED`) means that the framework refuses the specification, another one that
-    the program failed; the last line of its stderr is shown.
+    the program failed; the last line of its stderr is shown. Without `argv` nothing is started: `files` has the file.
     """
 
     environment: Environment
@@ -138,6 +139,9 @@ class ConfigurationProgram(Value, frozen=True):
     """Content by path, relative to the folder."""
     env: dict[str, str] = {}
     """Environment variables, in addition to those of llmbx."""
+    checkout: tuple[str, ...] = ()
+    """Arguments with which the program executes a source tree of the framework instead; `{source}` in them is its
+    folder. Empty if it cannot."""
 
 
 class Proposal(Value, frozen=True):

@@ -98,7 +98,7 @@ def configuration_doubts(run: Run, plugins: Plugins) -> Doubts:
     """Return what the final configuration of a completed run says.
 
     The run is not comparable if its framework writes its final configuration and this one did not, or if the
-    configuration differs from upstream's in a field in which it may not. Profilers change the configuration, so that of
+    configuration differs from upstream's, or from the requested one, in a field in which it may not. Profilers change the configuration, so that of
     a run with one is not compared.
     """
     spec = run.record.spec
@@ -123,7 +123,8 @@ def _unverified(why: str) -> Doubts:
 
 
 def _differing(final: FinalConfiguration, expected: ExpectedConfiguration) -> tuple[str, ...]:
-    """The line about fields that differ from upstream's and may not; empty if there is none."""
+    """The line about fields that differ and may not; empty if there is none."""
     differences = expected.differences(final.final)
     keys = [difference.key for difference in differences if difference.reason is None]
-    return (f"the configuration differs from upstream's in {listed(keys, NAMED)}",) if keys else ()
+    other = "upstream's" if expected.upstream is not None else "the requested one"
+    return (f"the configuration differs from {other} in {listed(keys, NAMED)}",) if keys else ()

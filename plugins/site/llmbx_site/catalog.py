@@ -67,10 +67,23 @@ def command() -> None:
     type=RUN_ARGUMENT,
     help="Compare the configuration that this run trained with.",
 )
+@click.option(
+    "--source",
+    metavar="CHECKOUT",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Build it with the framework in this source tree.",
+)
 @format_option()
 @_selection
 @click.pass_context
-def diff(context: click.Context, /, run_name: str | None, format_: str, **arguments: Any) -> None:
+def diff(
+    context: click.Context,
+    /,
+    run_name: str | None,
+    source: Path | None,
+    format_: str,
+    **arguments: Any,
+) -> None:
     """Compare the framework's final configuration with upstream's, field by field.
 
     The final configuration is what the framework trains with after it has changed it. It is built
@@ -80,7 +93,8 @@ def diff(context: click.Context, /, run_name: str | None, format_: str, **argume
 
     The output has the differing fields: those without a reason first, then those in which the
     catalog permits a difference. JSON has all values: configuration, final, upstream (null if
-    unknown), differences, permitted.
+    unknown), differences, permitted. If upstream's configuration is not known, the values that
+    llmbx's launch sets are compared in its place.
 
     The exit code is 1 if a field differs that is not permitted to.
 
@@ -92,10 +106,12 @@ def diff(context: click.Context, /, run_name: str | None, format_: str, **argume
     """
     request = _request(arguments) if arguments["names"] or arguments["workload"] else None
     workspace = load_workspace()
+    if run_name is not None and source is not None:
+        raise click.UsageError("--source cannot be combined with --run")
     if run_name is not None:
         compared = _of_run(run_name, request, workspace)
     elif request is not None:
-        compared = _built(request, workspace)
+        compared = _built(request, workspace, source)
     else:
         raise click.UsageError("no workload specified: `llmbx list` shows all workloads")
     if _report(*compared, format_):
@@ -126,14 +142,14 @@ def _lower(name: str | None) -> str | None:
     return name.lower() if name else None
 
 
-def _built(request: Request, workspace: Workspace) -> Compared:
+def _built(request: Request, workspace: Workspace, source: Path | None) -> Compared:
     """The requested configuration, built without training."""
     from .final_configuration import build_final
 
     spec = workspace.resolve(request)
     expected = _expected(spec, workspace, None)
     workspace.install.ensure()
-    return spec, expected, build_final(spec, workspace)
+    return spec, expected, build_final(spec, workspace, source)
 
 
 def _of_run(name: str, request: Request | None, workspace: Workspace) -> Compared:
@@ -207,11 +223,14 @@ def _report(
             }
             for difference in (*wrong, *permitted)
         ]
-        empty = "no field differs" if expected.upstream is not None else "nothing was compared"
+        nothing = expected.upstream is None and not expected.requested
+        empty = "nothing was compared" if nothing else "no field differs"
         print_rows(rows, COLUMNS, format_, empty=empty)
     if expected.upstream is None:
         fields = len(final)
         note = f"upstream's configuration is not known; the final configuration has {fields} fields"
+        if expected.requested:
+            note += f", {len(expected.requested)} were requested: {len(wrong)} differ"
     else:
         note = (
             f"{len(expected.compared(final))} fields compared: {len(wrong)} differ, "

@@ -32,8 +32,8 @@ NO_IMAGE = Image(kind="none", reference="none", python="python3")
 """Image of a launch that is not started."""
 
 
-def build_final(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
-    """Build the final configuration of a run, by flat key.
+def build_final(spec: RunSpec, workspace: Workspace, source: Path | None = None) -> dict[str, Any]:
+    """Build the final configuration of a run, by flat key; with `source`, by this source tree.
 
     Raises `UsageError` if the framework cannot do this, `InfraError` if the environment cannot be
     built or the program fails.
@@ -45,15 +45,25 @@ def build_final(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
             f"plugin '{spec.plugin}' cannot build a configuration without training: "
             "use --run with a run's id"
         )
-    image = _environment(program, workspace)
+    argv = _arguments(program, source)
     with tempfile.TemporaryDirectory(prefix="llmbx-configuration-") as folder:
         for name, content in program.files.items():
             write_atomic(Path(folder, name), content, durable=False)
-        _start(program, image, Path(folder))
+        if argv:
+            _start(argv, program, _environment(program, workspace), Path(folder))
         built = read_final(Path(folder))
     if built is None:
         raise UsageError(f"plugin '{spec.plugin}': its configuration program wrote no {FINAL}")
     return dict(sorted({**built.final, **launch_values(spec, workspace.plugins)}.items()))
+
+
+def _arguments(program: ConfigurationProgram, source: Path | None) -> list[str]:
+    """The program's arguments, those for a source tree if there is one."""
+    if source is None:
+        return [*program.argv]
+    if not program.checkout:
+        raise UsageError("--source: the configuration of this run is not built from a source tree")
+    return [part.format(source=source.absolute()) for part in program.checkout]
 
 
 def launch_values(spec: RunSpec, plugins: Plugins) -> dict[str, Any]:
@@ -89,10 +99,12 @@ def _environment(program: ConfigurationProgram, workspace: Workspace) -> Image:
     )
 
 
-def _start(program: ConfigurationProgram, image: Image, folder: Path) -> None:
+def _start(
+    argv: list[str], program: ConfigurationProgram, image: Image, folder: Path
+) -> None:
     """Run the program. An error has the last line of its stderr."""
     done = subprocess.run(
-        [image.python, *program.argv],
+        [image.python, *argv],
         cwd=folder,
         env={**os.environ, **program.env},
         stdin=subprocess.DEVNULL,

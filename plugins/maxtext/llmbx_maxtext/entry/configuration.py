@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -48,8 +49,12 @@ def recording(module: Any, initialize: Callable[..., Any], folder: Path) -> Call
 
 def write(configuration: Any, folder: Path) -> None:
     """Write every key of a configuration."""
-    keys = configuration.get_keys()
+    final.write_flat(values_of(configuration), seen.versions(PACKAGES), folder)
+
+
+def values_of(configuration: Any) -> dict[str, Any]:
+    """Return every key of a configuration. Members of enumerations are what an argument would be."""
     values: dict[str, Any] = {}
-    for name, value in sorted(dict(keys).items()):
-        final.spread(str(name), value, values, ())
-    final.write_flat(values, seen.versions(PACKAGES), folder)
+    for name, value in sorted(dict(configuration.get_keys()).items()):
+        final.spread(str(name), value.value if isinstance(value, enum.Enum) else value, values, ())
+    return values
