@@ -2,11 +2,13 @@
 
     python benchmarks/maxtext_upstream.py PYTHON llama2 RECORDED.json MAXTEXT
     python benchmarks/maxtext_upstream.py PYTHON gpu-recipes GPU-RECIPES A3ULTRA A4
+    python benchmarks/maxtext_upstream.py PYTHON own
 
-PYTHON is the interpreter of an environment with MaxText 0.2.5 (`maxtext-cpu`). MAXTEXT, A3ULTRA and A4 are source trees
-of MaxText: 8e55ab1 (2024-12-09), 3889010 (2025-01-10) and edfe9a5 (2025-03-17), the days of the images. GPU-RECIPES is a
-source tree of AI-Hypercomputer/gpu-recipes (2e1fd5e). RECORDED.json has the configurations of the MaxText Llama 2 recipe
-by `llama2:SIZE/DTYPE/GPU TYPE/GPUS/PHASE`, which its scripts gave with MAXTEXT.
+PYTHON is the interpreter of an environment with MaxText 0.2.5 (`maxtext-cpu`). MAXTEXT, A3ULTRA and A4 are source
+trees of MaxText: 8e55ab1 (2024-12-09), 3889010 (2025-01-10) and edfe9a5 (2025-03-17), the days of the images. GPU-
+RECIPES is a source tree of AI-Hypercomputer/gpu-recipes (2e1fd5e). RECORDED.json has the configurations of the
+MaxText Llama 2 recipe by `llama2:SIZE/DTYPE/GPU TYPE/GPUS/PHASE`, which its scripts gave with MAXTEXT. `own` are
+MaxText's GPU configurations and that of JAX-Toolbox.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,17 +27,37 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "plugins/maxtext/llmbx_maxtext/upstream"
 NODE = 8
 PHASES = {"perf": "", "prof": "collect."}
-IMAGES = {"a3u": ("h200", "2025-01-10"), "a4": ("b200", "2025-03-17")}
+RECIPES = {"a3ultra": ("a3u", "70b", 50), "a3ultra-405b": ("a3u", "405b", 15), "a4": ("a4", "", 15)}
+"""The recipes of the catalog: machine, size (empty: all) and steps of gpu-recipes."""
+MACHINES = {"a3u": ("h200", "2025-01-10"), "a4": ("b200", "2025-03-17")}
+"""GPU types, and days of the images."""
+SEGMENTS = "max_segments_per_seq=32"
+"""As in MaxText's own GPU configurations: MaxText 0.2 refuses the files without it."""
+
+REMAINING = {
+    "llama3-1-405b-256gpus-a3u-fp8.yaml": "dcn_data_parallelism=1",
+    "llama3-1-405b-512gpus-a3u-fp8.yaml": "dcn_data_parallelism=1",
+    "llama3-1-405b-768gpus-a3u-fp8.yaml": "ici_fsdp_parallelism=8",
+}
+"""What a -1 stands for: the devices or nodes that remain. MaxText fills it in when it makes the mesh."""
+
+NO_QUANTIZATION = "quantization="
+"""MaxText 0.2 has an empty text without this argument, and null with it; both are none."""
+
 FILE = re.compile(r"llama3-1-(?P<size>\w+)-(?P<gpus>\d+)gpus-(?P<machine>\w+)-(?P<dtype>\w+?)(?P<batch>-gbs\d+)?\.yaml")
 EXECUTE = """
-import json, sys
+import json, shutil, sys
 from pathlib import Path
+from unittest import mock
+from google.cloud import storage
 from llmbx_maxtext.entry import configuration, configure
 tree, config, slices, out, *arguments = sys.argv[1:]
+if config:  # MaxText 0.2 takes only files of this name
+    config = shutil.copy(config, f"{out}.yml")
 module, utils, base = configure.of_tree(Path(tree)) if tree else configure.of_package("maxtext")
 utils.maybe_initialize_jax_distributed_system = lambda *_, **__: None
 utils.get_num_slices = lambda *_, **__: int(slices)
-utils.write_config_raw_keys_for_gcs = lambda *_, **__: None
+storage.Client = mock.MagicMock  # the files ask for a copy of the configuration in Google's storage
 made = module.initialize(["train", config or str(base), *arguments])
 values = configuration.values_of(module.config if made is None else made)
 import yaml
@@ -45,9 +68,16 @@ Path(out).write_text(json.dumps({"final": values, "written": written}))
 Values = dict[str, Any]
 
 
-def execute(python: str, tree: str, gpus: int, config: str = "", arguments: Iterable[str] = ()) -> tuple[Values, Values]:
+def execute(
+    python: str, tree: str, gpus: int, config: str = "", arguments: Iterable[str] = ()
+) -> tuple[Values, Values]:
     """The final configuration of a launch, and what base.yml has."""
-    out = Path("/tmp") / f"maxtext-upstream-{os.getpid()}.json"
+    with tempfile.TemporaryDirectory() as folder:
+        made = _executed(python, tree, gpus, config, arguments, Path(folder, "made.json"))
+    return made["final"], made["written"]
+
+
+def _executed(python: str, tree: str, gpus: int, config: str, arguments: Iterable[str], out: Path) -> dict[str, Values]:
     subprocess.run(
         [python, "-c", EXECUTE, tree, config, str(max(1, gpus // NODE)), str(out), *arguments],
         env={
@@ -57,17 +87,19 @@ def execute(python: str, tree: str, gpus: int, config: str = "", arguments: Iter
             "DECOUPLE_GCLOUD": "TRUE",
             "XLA_FLAGS": f"--xla_force_host_platform_device_count={gpus}",
         },
+        cwd=out.parent,
         stdout=subprocess.DEVNULL,
         check=True,
     )
-    made = json.loads(out.read_text())
-    out.unlink()
-    return made["final"], made["written"]
+    made: dict[str, Values] = json.loads(out.read_text())
+    return made
 
 
 def base_of(python: str, tree: str, model: str) -> Values:
     """What base.yml and the file of a model give, without what MaxText computes."""
-    final, written = execute(python, tree, NODE, arguments=(f"model_name={model}", "run_name=x", "base_output_directory=x"))
+    final, written = execute(
+        python, tree, NODE, arguments=(f"model_name={model}", "run_name=x", "base_output_directory=x")
+    )
     (file,) = Path(tree).glob(f"*/configs/models/{model}.yml")
     own = re.findall(r"^(\w+):", file.read_text(), re.MULTILINE)
     unchanged = {key: final[key] for key in final if key in own or (key in written and final[key] == written[key])}
@@ -93,7 +125,13 @@ def write(name: str, source: str, configurations: dict[str, Values], base: dict[
     """Write one file."""
     common, rest = split(dict(sorted(configurations.items())))
     shared, by_size = split(base) if base else ({}, {})
-    content = {"source": source, **more, "base": {"": shared, **by_size} if base else {}, "common": common, "configurations": rest}
+    content = {
+        "source": source,
+        **more,
+        "base": {"": shared, **by_size} if base else {},
+        "common": common,
+        "configurations": rest,
+    }
     FOLDER.mkdir(exist_ok=True)
     text = json.dumps(content, indent=0, sort_keys=True, separators=(",", ":"))
     text = re.sub(r"\[[^\[\]{}]*\]", lambda match: match[0].replace("\n", ""), text)
@@ -115,27 +153,70 @@ def llama2(python: str, recorded: str, tree: str) -> None:
 
 def gpu_recipes(python: str, recipes: str, *trees: str) -> None:
     """Google's recipes: with the MaxText of their images' days, and with MaxText 0.2.5."""
-    for (machine, (gpu_type, day)), tree in zip(IMAGES.items(), trees, strict=True):
+    tree_of = dict(zip(MACHINES, trees, strict=True))
+    for recipe, (machine, only, steps) in RECIPES.items():
+        gpu_type, day = MACHINES[machine]
+        arguments = (f"steps={steps}", "base_output_directory=maxtext", "run_name=job")
         old: dict[str, Values] = {}
         new: dict[str, Values] = {}
         base: dict[str, Values] = {}
-        for file in sorted(Path(recipes).glob(f"src/frameworks/*/maxtext-configs/llama3-1-*-{machine}-*.yaml")):
+        files = sorted(Path(recipes).glob(f"src/frameworks/*/maxtext-configs/llama3-1-{only}*-{machine}-*.yaml"))
+        for file in files:
             match = FILE.fullmatch(file.name)
             assert match is not None, file
-            key = f"{match['size']}/{match['dtype']}/{gpu_type}/{match['gpus']}"
             if match["batch"] and (file.parent / file.name.replace(match["batch"], "")).exists():
-                continue
-            steps = 50 if (match["size"], machine) == ("70b", "a3u") else 15
-            arguments = (f"steps={steps}", "base_output_directory=maxtext", "run_name=job")
-            gpus = int(match["gpus"])
-            old[key], _ = execute(python, tree, gpus, str(file), arguments)
-            new[key], _ = execute(python, "", gpus, str(file), arguments)
-            base.setdefault(match["size"], base_of(python, tree, f"llama3.1-{match['size']}"))
-        name = f"maxtext-llama3.1-gpu-recipes-{gpu_type}"
+                continue  # the catalog has one row for a size, dtype and number of GPUs
+            size, gpus = match["size"], int(match["gpus"])
+            key = f"{size}/{match['dtype']}/{gpu_type}/{gpus}"
+            words = [*arguments, *REMAINING.get(file.name, "").split()]
+            old[key], _ = execute(python, tree_of[machine], gpus, str(file), words)
+            plain = () if match["dtype"] == "fp8" else (NO_QUANTIZATION,)
+            new[key], _ = execute(python, "", gpus, str(file), [*words, SEGMENTS, *plain])
+            if size not in base:
+                base[size] = base_of(python, tree_of[machine], f"llama3.1-{size}")
         what = f"gpu-recipes 2e1fd5e, src/frameworks/*/maxtext-configs/*-{machine}-*.yaml"
-        write(f"{name}-2024.12", f"MaxText of {day} with {what}", old, base)
-        write(f"{name}-0.2", f"MaxText 0.2.5 with {what}", new, {})
+        write(f"maxtext-llama3.1-{recipe}-2024.12", f"MaxText of {day} with {what}", old, base)
+        write(f"maxtext-llama3.1-{recipe}-0.2", f"MaxText 0.2.5 with {what} and {SEGMENTS}", new, {})
+
+
+TOOLBOX = [
+    "model_name=llama2-7b",
+    "per_device_batch_size=2",
+    "steps=15",
+    "scan_layers=false",
+    "remat_policy=minimal_flash",
+    "attention=cudnn_flash_te",
+    "max_target_length=4096",
+    "use_iota_embed=true",
+    "logits_dot_in_fp32=false",
+    "enable_checkpointing=false",
+    "base_output_directory=local_train",
+    "dataset_path=local",
+    "dataset_type=synthetic",
+    "hardware=gpu_multiprocess",
+    "run_name=demo",
+]
+"""The arguments of JAX-Toolbox' docs/frameworks/maxtext/example_slurm.sub (d29fd15)."""
+
+
+MESH = ("ici_fsdp_parallelism=8", "dcn_data_parallelism=1")
+"""What remains for the axes that the script leaves out."""
+
+
+def own(python: str) -> None:
+    """The scripts that come with MaxText 0.2.5 for Llama 2 7B on A3, and JAX-Toolbox' script."""
+    found = subprocess.run([python, "-c", "import maxtext; print(*maxtext.__path__)"], capture_output=True, text=True)
+    config = Path(found.stdout.split()[-1], "configs/gpu/models/llama2_7b.yml")
+    made = {}
+    for gpus in (8, 16, 32, 64, 128):
+        words = (f"dcn_data_parallelism={gpus // NODE}", f"ici_fsdp_parallelism={NODE}", "profiler=xplane")
+        words += ("base_output_directory=maxtext", "run_name=job", NO_QUANTIZATION)
+        made[f"7b/bf16/h100/{gpus}"], _ = execute(python, "", gpus, str(config), words)
+    write("llama2-a3-0.2", "MaxText 0.2.5, configs/gpu/a3/llama_2_7b/*vm.sh", made, {})
+    toolbox, _ = execute(python, "", NODE, arguments=[*TOOLBOX, *MESH, SEGMENTS, NO_QUANTIZATION])
+    source = f"MaxText 0.2.5 with docs/frameworks/maxtext/example_slurm.sub of JAX-Toolbox d29fd15 and {SEGMENTS}"
+    write("llama2-jax-toolbox-0.2", source, {"7b/bf16/h100/8": toolbox}, {})
 
 
 if __name__ == "__main__":
-    {"llama2": llama2, "gpu-recipes": gpu_recipes}[sys.argv[2]](sys.argv[1], *sys.argv[3:])
+    {"llama2": llama2, "gpu-recipes": gpu_recipes, "own": own}[sys.argv[2]](sys.argv[1], *sys.argv[3:])

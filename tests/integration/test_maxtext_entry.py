@@ -29,6 +29,7 @@ from llmbx.resolve import resolve
 from llmbx.run.collect import collect_file
 from llmbx.run.collector import Log
 from llmbx_environments.venv.runtime import VenvRuntime
+from llmbx_maxtext.configuration import expected
 from llmbx_maxtext.entry.profile_cache import problem
 from llmbx_maxtext.flops import compute
 from llmbx_maxtext.grammar import parser
@@ -249,6 +250,20 @@ def test_a_mixture_of_experts_trains(start: Start, record_property: Callable[[st
     record_property("proves", proven)
 
 
+@pytest.mark.parametrize("name", ["deepseek-v3", "gpt-oss", "llama3.1", "qwen3"])
+def test_the_layers_of_other_models_train(
+    name: str, start: Start, record_property: Callable[[str, object], None]
+) -> None:
+    """Two layers of each: what MaxText trained with is what it was asked for."""
+    found = start(f"maxtext-{name}", gpus=1, steps=4, settings={"layers": "2"})
+    assert found.status.exit_code == 0, found.text
+    assert [step.number for step in found.log.steps] == list(range(4))
+    final = json.loads((found.folder / "configs/final.json").read_text())["final"]
+    assert expected(found.spec, found.folder).differences(final) == []
+    proven = {"claim": "trains", "workload": f"maxtext-{name}", "version": "MaxText 0.2.5", "ranks": 1}
+    record_property("proves", proven)
+
+
 def test_maxtext_itself_goes_through_pgle(start: Start) -> None:
     found = start("llama2", gpus=2, steps=6, settings={"pgle": "cpu-standin"})
     assert found.status.exit_code == 0, found.text
@@ -282,7 +297,7 @@ def test_todays_maxtext_and_xla_know_every_word_of_a_cluster_launch(maxtext_pyth
     flags: set[str] = set()
     for pgle in ("jax", "nsys"):
         asked = Request(workload="llama2", plugin="maxtext", size="70b", dtype="fp8", gpu_type="h100", gpus=512,
-                        settings={"maxtext": "0.2", "pgle": pgle, "seed_profile": "true"})  # fmt: skip
+                        settings={"maxtext": "0.2", "pgle": pgle, "profile_measured": "true"})  # fmt: skip
         spec = resolve(asked, load(), Config(), {}, {}, install=str(tmp_path))
         for phase in launch(spec, Image(kind="sif", reference="x", python="python3")).phases:
             if phase.role in ("collect", "measure"):

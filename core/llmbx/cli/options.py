@@ -238,7 +238,7 @@ def which_workload(names: tuple[str, ...], workload: str | None, plugin: str | N
         plugin = plugins.framework_at(plugin)
     for word in words:
         _refuse_setting(word)
-    sizes_of = {name: item.sizes for item in plugins.workloads for name in (item.name, *item.aliases)}
+    sizes_of = plugins.sizes
     if len(words) > 1 and plugin in (None, words[0]) and words[0] not in sizes_of:
         _require_plugin(words, sizes_of, plugins.frameworks())
         plugin = words.pop(0)

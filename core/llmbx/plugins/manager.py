@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +34,7 @@ from ..model import (
     Workload,
 )
 from ..model.settings import Settings
+from ..model.workload import Size
 from ..phrases import did_you_mean, near, synonym
 from ..record.folder import Run, read_run
 from ..record.history import NO_HISTORY, History, Selection
@@ -174,13 +175,19 @@ class Plugins:
             keys.setdefault(workload.plugin, set()).update(workload.settings)
         return keys
 
+    @property
+    def sizes(self) -> dict[str, Mapping[str, Size]]:
+        """The sizes of every workload, by its name and its aliases; a name precedes another workload's alias."""
+        sizes: dict[str, Mapping[str, Size]] = {name: w.sizes for w in self.workloads for name in w.aliases}
+        return sizes | {workload.name: workload.sizes for workload in self.workloads}
+
     def workload(self, name: str, plugin: str | None = None) -> Workload:
-        """Return the workload of that name or alias. Raises `UsageError` if no plugin or several plugins have it."""
+        """Return the workload of that name, else of that alias. Raises `UsageError` if no plugin or several have it."""
         if plugin is not None:
             self.framework(plugin)
         name, _ = self.workload_and_size(name)
         candidates = [w for w in self.workloads if plugin in (None, w.plugin)]
-        matches = [w for w in candidates if name == w.name or name in w.aliases]
+        matches = [w for w in candidates if name == w.name] or [w for w in candidates if name in w.aliases]
         owners = sorted({w.plugin for w in matches})
         if len(owners) > 1:
             claimed = f"workload '{name}' is claimed by the plugins {' and '.join(owners)}"
@@ -202,7 +209,7 @@ class Plugins:
         The case does not matter, nor the owner of a name of the hub (`meta-llama/Llama-3.1-8B`). Raises `UsageError` if
         the sizes differ.
         """
-        sizes = {name: workload.sizes for workload in self.workloads for name in (workload.name, *workload.aliases)}
+        sizes = self.sizes
         plain = name.rpartition("/")[2].lower()
         if plain in sizes:
             return plain, size

@@ -98,8 +98,8 @@ def configuration_doubts(run: Run, plugins: Plugins) -> Doubts:
     """Return what the final configuration of a completed run says.
 
     The run is not comparable if its framework writes its final configuration and this one did not, or if the
-    configuration differs from upstream's, or from the requested one, in a field in which it may not. Profilers change the configuration, so that of
-    a run with one is not compared.
+    configuration differs from upstream's, or from the requested one, in a field in which it may not. Profilers change
+    the configuration, so that of a run with one is not compared.
     """
     spec = run.record.spec
     try:

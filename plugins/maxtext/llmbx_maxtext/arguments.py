@@ -10,10 +10,9 @@ from llmbx.api import ProfileSpec, RunSpec, Value
 
 from .mesh import mesh_of
 from .releases import Release
-from .settings import settings
+from .settings import MaxtextSettings, settings
 
-COMBINE_BYTES = 8 << 30
-"""8 GiB: the MaxText Llama 2 recipe gives the thresholds for combining collectives as fractions of it."""
+GIB = 1 << 30
 
 OUTPUT = "maxtext"
 """MaxText's own output folder, inside the run folder."""
@@ -50,10 +49,12 @@ def arguments(spec: RunSpec, release: Release, stage: Stage) -> tuple[str, ...]:
         templates += release.profile
     name = spec.experiment if stage.role == "train" else f"{spec.experiment}-{stage.role}"
     on_device = settings(spec).remat_keep.replace(",", " ").split()
+    own = () if parameters["model_name"] else _architecture(spec)
     return (
         f"run_name={name}",
         f"steps={stage.steps}",
         *fill(templates, parameters),
+        *own,
         *(f"{tensor}=device" for tensor in on_device),
         *settings(spec).extra.split(),
     )
@@ -63,19 +64,33 @@ def flags(spec: RunSpec, release: Release) -> tuple[str, ...]:
     """Return the XLA flags of every phase; on a machine without a GPU only the number of forced host devices."""
     if spec.gpu_type == "cpu":
         return (f"--xla_force_host_platform_device_count={spec.gpus // (spec.nodes * processes(spec))}",)
-    return fill(release.flags, values(spec))
+    omitted = settings(spec).omit_flags.replace(",", " ").split()
+    return tuple(flag for flag in fill(release.flags, values(spec)) if _flag_name(flag) not in omitted)
+
+
+def _flag_name(flag: str) -> str:
+    return flag.removeprefix("--").partition("=")[0]
 
 
 def processes(spec: RunSpec) -> int:
-    """Return the number of processes on each machine without a GPU."""
-    return settings(spec).processes
+    """Return the number of processes on each node."""
+    return settings(spec).processes or (1 if spec.gpu_type == "cpu" else spec.gpus // spec.nodes)
 
 
 def hardware(spec: RunSpec) -> str:
-    """Return MaxText's argument `hardware`: one GPU needs no distributed runtime, several have one process each."""
+    """Return MaxText's argument `hardware`: whether one process has all GPUs of its node."""
     if spec.gpu_type == "cpu":
         return "cpu"
-    return "gpu" if spec.gpus == 1 else "gpu_multiprocess"
+    return "gpu" if processes(spec) == 1 else "gpu_multiprocess"
+
+
+def _architecture(spec: RunSpec) -> tuple[str, ...]:
+    """Return the arguments of what is not a size in the model."""
+    return tuple(f"{key}={_text(value)}" for key, value in spec.architecture.items() if key not in NAMES)
+
+
+NAMES = ("model_name", "decoder_block", "activations")
+"""Entries of the architecture that the templates use."""
 
 
 def values(spec: RunSpec) -> dict[str, Any]:
@@ -85,13 +100,19 @@ def values(spec: RunSpec) -> dict[str, Any]:
     return {
         **{name: getattr(mesh, name) for name in mesh.__struct_fields__},
         **{name: getattr(model, name) for name in model.__struct_fields__},
-        **{f"{name}_bytes": _fraction(getattr(chosen, f"{name}_divisor")) for name in COLLECTIVES},
+        **{f"{name}_bytes": _fraction(chosen, name) for name in COLLECTIVES},
         "model_name": named,
         "decoder_block": spec.architecture.get("decoder_block"),
-        "head_dim": model.hidden_size // model.heads,
+        "activations": spec.architecture.get("activations", "silu,linear"),
+        "head_dim": model.head_width or model.hidden_size // model.heads,
+        "shared_experts": 1 if model.shared_ffn_hidden_size else None,
         "capacity_factor": spec.settings.get("capacity_factor") if model.experts else None,
         "megablox": "false" if model.experts else None,
         "per_device_batch_size": _plain(spec.global_batch_size / (spec.gpus * spec.gradient_accumulation)),
+        "lr": chosen.lr,
+        "command_buffers": chosen.command_buffers,
+        "graph_level": None if chosen.command_buffers else 0,
+        "captured": chosen.command_buffers or None,
         "gradient_accumulation": spec.gradient_accumulation if spec.gradient_accumulation > 1 else None,
         "remat_policy": chosen.remat_policy,
         "scan_layers": _word(chosen.scan_layers),
@@ -117,8 +138,9 @@ def _names(template: str) -> list[str]:
     return [name for _, name, _, _ in string.Formatter().parse(template) if name]
 
 
-def _fraction(divisor: int) -> int | None:
-    return COMBINE_BYTES // divisor if divisor else None
+def _fraction(chosen: MaxtextSettings, collective: str) -> int | None:
+    divisor = getattr(chosen, f"{collective}_divisor")
+    return chosen.combine_gib * GIB // divisor if divisor else None
 
 
 def _plain(number: float) -> float | int:
@@ -127,3 +149,7 @@ def _plain(number: float) -> float | int:
 
 def _word(value: object) -> str:
     return "true" if value else "false"
+
+
+def _text(value: object) -> str:
+    return _word(value) if isinstance(value, bool) else str(value)

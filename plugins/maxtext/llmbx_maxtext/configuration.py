@@ -54,6 +54,15 @@ FACTS = {
 }
 """MaxText's keys, by the names of facts."""
 
+LATENT = {
+    "kv_rank": "kv_lora_rank",
+    "q_rank": "q_lora_rank",
+    "key_width": "qk_nope_head_dim",
+    "rope_width": "qk_rope_head_dim",
+    "value_width": "v_head_dim",
+}
+"""Those of latent attention, for which every model has defaults; its heads have no common width."""
+
 
 def expected(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
     """Return upstream's configuration, or the requested values if it is not known, and the permitted differences.
@@ -69,16 +78,25 @@ def expected(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
         upstream=values,
         source=content.source if content and values else None,
         other=LAUNCH,
-        permitted=permitted(run_dir is not None, other_steps),
+        permitted=permitted(spec.recipe, run_dir is not None, other_steps),
         requested=requested(spec),
-        facts={name: (key,) for name, key in FACTS.items()},
+        facts=facts_of(spec),
     )
+
+
+def facts_of(spec: RunSpec) -> dict[str, tuple[str, ...]]:
+    """Return the keys that state the job's size, by the names of facts."""
+    keys = {**FACTS, **LATENT} if spec.model.kv_rank else FACTS
+    return {name: (key,) for name, key in keys.items() if name != "head_width" or not spec.model.kv_rank}
 
 
 def requested(spec: RunSpec) -> dict[str, Any]:
     """Return the values that the arguments of the measured phase set, without names and folders."""
-    paths = permitted(ran=True, other_steps=False)
-    values = typed(phases(spec, release_of(spec))[""], {})
+    paths = permitted(spec.recipe, ran=True, other_steps=False)
+    release = release_of(spec)
+    values = typed(phases(spec, release)[""], {})
+    if release.module:  # the package's configuration has null for an empty text
+        values = {key: None if value == "" else value for key, value in values.items()}
     return {key: value for key, value in values.items() if not any(entry.covers(key) for entry in paths)}
 
 
@@ -134,7 +152,7 @@ def program(spec: RunSpec) -> ConfigurationProgram:
             "TF_CPP_MIN_LOG_LEVEL": "1",
             "XLA_FLAGS": f"--xla_force_host_platform_device_count={spec.gpus}",
         },
-        checkout=(f"code/{PROGRAM}", "{source}"),
+        checkout=(f"code/{PROGRAM}", "--source={source}"),
     )
 
 

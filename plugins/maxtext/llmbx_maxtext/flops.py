@@ -22,6 +22,8 @@ def compute(model: ModelShape) -> Flops:
 
     `parts` are the FLOPs of one token under the full convention.
     """
+    if model.is_detailed:
+        return Flops.layerwise(model)
     if not model.experts:
         return Flops.transformer(model, FORMULA)
     router = 6.0 * model.layers * model.hidden_size * model.experts

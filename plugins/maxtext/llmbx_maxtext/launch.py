@@ -2,8 +2,8 @@
 
 Without a GPU, one process uses all forced host devices of its machine (`--gpus 4`: FSDP over four). On GPUs every rank
 uses one device, as in the MaxText Llama 2 recipe, which starts one task per GPU: with `hardware=gpu_multiprocess`
-MaxText lets JAX find the other ranks, and under Slurm JAX assigns one device to each task. A single GPU needs no
-distributed runtime (`hardware=gpu`).
+MaxText lets JAX find the other ranks, and under Slurm JAX assigns one device to each task. With `--set processes=1` one
+rank has all GPUs of its node (`hardware=gpu`), as in gpu-recipes; a single GPU needs no distributed runtime.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from .pgle import (
     COLLECT_STEPS,
     COLLECT_STOP,
     CPU_STANDIN,
-    SEED_START,
-    SEED_STOP,
     USER_FLAGS,
     Profile,
     compilation_cache,
@@ -55,7 +53,7 @@ def launch(spec: RunSpec, image: Image) -> Launch:
     """Return the launch of a run in `image`: one phase, or four with PGLE, two of which a cached profile skips."""
     release = release_of(spec)
     profile = profile_of(spec, image, release)
-    ranks = processes(spec) if spec.gpu_type == "cpu" else spec.gpus // spec.nodes
+    ranks = processes(spec)
     return Launch(
         nodes=spec.nodes,
         ranks_per_node=ranks,
@@ -105,10 +103,10 @@ def collect_stage(profile: Profile) -> Stage:
 
 
 def measured_stage(spec: RunSpec, role: str, profile: Profile | None) -> Stage:
-    """Return the stage of the measured run, with the user's profile or that of the setting `seed_profile`."""
+    """Return the stage of the measured run, with the user's profile or that of the setting `profile_measured`."""
     span = spec.profile
-    if span is None and spec.settings.get("seed_profile"):
-        span = ProfileSpec(start=SEED_START, stop=SEED_STOP, ranks="first", tool="nsys")
+    if span is None and spec.settings.get("profile_measured"):
+        span = ProfileSpec(start=COLLECT_START, stop=COLLECT_STOP, ranks="first", tool="nsys")
     if profile is not None:
         cache = compilation_cache(role, profile)
     else:

@@ -32,14 +32,11 @@ CPU_STANDIN = "cpu-standin"
 COLLECT_STEPS = 15
 COLLECT_START = 9
 COLLECT_STOP = 12
-"""The collect phase has 15 steps and profiles steps 9 to 11 (MaxText Llama 2 recipe)."""
+"""The collect phase has 15 steps and profiles steps 9 to 11 (MaxText Llama 2 recipe). With the setting
+`profile_measured` the measured phase profiles them, too."""
 
 WARM = 3
 """Number of first steps whose times are not valid: MaxText prints a step when the next one has been dispatched."""
-
-SEED_START = 10
-SEED_STOP = 15
-"""The steps [start, stop) of the measured phase that the recipe profiles."""
 
 JAX_RUNS = 3
 """Number of runs that JAX's automatic PGLE profiles before it recompiles a program (JAX's default)."""

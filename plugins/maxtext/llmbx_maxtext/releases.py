@@ -16,7 +16,7 @@ BY_IMAGE = "by-image"
 """The value of the settings `maxtext` and `pgle` that selects them by the date of the image."""
 
 _DAY = re.compile(r"(20\d\d)-(\d\d)-(\d\d)")
-_MONTH = re.compile(r":(\d\d)\.(\d\d)(?!\d)")
+_MONTH = re.compile(r"(?::|_dl)(\d\d)\.(\d\d)(?!\d)")
 
 
 class Release(Value, frozen=True):
@@ -75,7 +75,7 @@ def dated(reference: str) -> Release | None:
 def image_day(reference: str) -> str | None:
     """Return the day in an image's tag as YYYY-MM-DD, or None.
 
-    `maxtext-2024-12-09` contains a day; for `25.01-maxtext-py3` it is the first day of the month.
+    `maxtext-2024-12-09` contains a day; for `25.01-maxtext-py3` and `cuda_dl25.02` it is the first day of the month.
     """
     if match := _DAY.search(reference):
         return match[0]

@@ -71,9 +71,9 @@ def _mesh(spec: RunSpec) -> Iterator[Finding]:
         problem = f"{spec.gpus} devices cannot be divided evenly among {count} processes{where}"
         fix = "use --set processes=N with a divisor N of the devices of a machine"
         yield Finding(rule="processes", problem=problem, fix=fix)
-    elif count > 1 and spec.gpu_type != "cpu":
-        problem = "--set processes is only for machines without a GPU: on GPUs every rank uses one GPU"
-        yield Finding(rule="processes", problem=problem, fix="leave --set processes out")
+    elif spec.gpu_type != "cpu" and count not in (1, spec.gpus // spec.nodes):
+        problem = f"MaxText has one process for each GPU or for each node, not {count} on a node"
+        yield Finding(rule="processes", problem=problem, fix="use --set processes=1, or leave it out")
 
 
 def _release(spec: RunSpec, release: Release) -> Iterator[Finding]:
@@ -111,7 +111,7 @@ def _pgle(spec: RunSpec, release: Release) -> Iterator[Finding]:
 
 
 def _profile(spec: RunSpec) -> Iterator[Finding]:
-    profile, seed = spec.profile, bool(spec.settings.get("seed_profile"))
+    profile, seed = spec.profile, bool(spec.settings.get("profile_measured"))
     if profile is None:
         if seed and _samples_gpus(spec):
             yield Finding(
@@ -125,8 +125,8 @@ def _profile(spec: RunSpec) -> Iterator[Finding]:
         problem = f"JAX's profiler supports only the first rank or all ranks, not ranks {profile.ranks}"
         yield Finding(rule="profile", problem=problem, fix="use --ranks first or all, or --tool nsys")
     if seed:
-        problem = "a profile cannot be combined with --set seed_profile, which profiles the run as the recipe does"
-        yield Finding(rule="profile", problem=problem, fix="leave --set seed_profile out")
+        problem = "a profile cannot be combined with --set profile_measured, which profiles the run as the recipe does"
+        yield Finding(rule="profile", problem=problem, fix="leave --set profile_measured out")
     if profile.tool == "nsys" and _samples_gpus(spec) and (seed or pgle_mode(spec) == "nsys"):
         fix = "leave --gpu-metrics out, or profile with --set pgle=off"
         yield Finding(rule="profile", problem=NO_GPU_METRICS, fix=fix)

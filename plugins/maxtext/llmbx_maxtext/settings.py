@@ -37,9 +37,12 @@ class MaxtextSettings(Settings, frozen=True):
         ),
     ] = "by-image"
     processes: Annotated[
-        Positive,
-        Option(help="Number of processes per machine without a GPU; they share its forced host devices equally."),
-    ] = 1
+        Positive | None,
+        Option(
+            help="Number of processes per node; they share its devices equally. [default: one for each "
+            "GPU, one without a GPU]"
+        ),
+    ] = None
     attention: Annotated[
         str,
         Option(
@@ -58,18 +61,41 @@ class MaxtextSettings(Settings, frozen=True):
     scan_layers: Annotated[
         bool, Option(help="Compile one layer and loop over it, instead of compiling all layers.")
     ] = True
+    lr: Annotated[
+        float | None,
+        Option(help="Learning rate. [default: MaxText's]"),
+    ] = None
+    command_buffers: Annotated[
+        str,
+        Option(
+            help="Kinds of commands that XLA captures in CUDA graphs: FUSION,CUSTOM_CALL …; none if empty.", name=""
+        ),
+    ] = ""
+    omit_flags: Annotated[
+        str,
+        Option(help="XLA flags of the MaxText release to leave out, by name, separated by commas.", name=""),
+    ] = ""
+    combine_gib: Annotated[
+        Positive,
+        Option(help="Size in GiB that is divided for the thresholds for combining collectives.", name=""),
+    ] = 8
     all_reduce_divisor: Annotated[
         Natural,
-        Option(help="Threshold for combining all-reduces: 8 GiB divided by this value (0: XLA's default).", name=""),
+        Option(
+            help="Threshold for combining all-reduces: combine_gib divided by this value (0: XLA's default).", name=""
+        ),
     ] = 0
     all_gather_divisor: Annotated[
         Natural,
-        Option(help="Threshold for combining all-gathers: 8 GiB divided by this value (0: XLA's default).", name=""),
+        Option(
+            help="Threshold for combining all-gathers: combine_gib divided by this value (0: XLA's default).", name=""
+        ),
     ] = 0
     reduce_scatter_divisor: Annotated[
         Natural,
         Option(
-            help="Threshold for combining reduce-scatters: 8 GiB divided by this value (0: XLA's default).", name=""
+            help="Threshold for combining reduce-scatters: combine_gib divided by this value (0: XLA's default).",
+            name="",
         ),
     ] = 0
     hlo_dump: Annotated[bool, Option(help="Write XLA's modules as text to the run folder (hlo/<phase>).")] = False

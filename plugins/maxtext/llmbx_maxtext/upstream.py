@@ -53,6 +53,8 @@ class Difference(Value, frozen=True):
     reason: str
     phases: tuple[str, ...] = ("", COLLECT)
     """Beginnings of the keys: of the measured phase, and of the phase that collects a profile."""
+    recipes: tuple[str, ...] = ()
+    """Recipes that it applies to; all if empty."""
     steps: bool = False
     """Whether it is permitted only in a run with another number of steps."""
     computed: bool = False
@@ -71,7 +73,7 @@ def upstream_of(spec: RunSpec, release: Release) -> Upstream | None:
     return upstream(spec.workload, spec.recipe, release.name)
 
 
-def permitted(ran: bool, other_steps: bool) -> tuple[Permitted, ...]:
+def permitted(recipe: str, ran: bool, other_steps: bool) -> tuple[Permitted, ...]:
     """Return the permitted differences of a run, or of a configuration that was built without one."""
     file = read_toml(resources.files(__package__) / "differences.toml", dict[str, list[Difference]])
     return tuple(
@@ -81,5 +83,5 @@ def permitted(ran: bool, other_steps: bool) -> tuple[Permitted, ...]:
             absent=entry.computed,
         )
         for entry in file["differences"]
-        if (other_steps or not entry.steps) and not (ran and entry.computed)
+        if (other_steps or not entry.steps) and not (ran and entry.computed) and recipe in (entry.recipes or (recipe,))
     )

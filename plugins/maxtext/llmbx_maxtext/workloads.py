@@ -8,7 +8,14 @@ from llmbx.api import Workload, load_workloads
 
 from .settings import MaxtextSettings
 
-NAMES = ("llama2", "mixtral")
+NAMES = (
+    "llama2",
+    "maxtext-deepseek-v3",
+    "maxtext-gpt-oss",
+    "maxtext-llama3.1",
+    "maxtext-qwen3",
+    "mixtral",
+)
 
 
 def workloads() -> list[Workload]:

@@ -99,9 +99,7 @@ def _environment(program: ConfigurationProgram, workspace: Workspace) -> Image:
     )
 
 
-def _start(
-    argv: list[str], program: ConfigurationProgram, image: Image, folder: Path
-) -> None:
+def _start(argv: list[str], program: ConfigurationProgram, image: Image, folder: Path) -> None:
     """Run the program. An error has the last line of its stderr."""
     done = subprocess.run(
         [image.python, *argv],

@@ -114,7 +114,7 @@ def _options(spec: RunSpec, launch: Launch, user_options: Mapping[str, str]) -> 
     return {name: value for name, value in options.items() if (name, value) not in _DISABLED}
 
 
-_DISABLED = (("exclusive", "none"), ("mem", "none"))
+_DISABLED = (("exclusive", "none"), ("mem", "none"), ("dependency", "none"))
 """Values with which a user disables a default of llmbx."""
 
 

@@ -78,7 +78,7 @@ def test_the_recipes_own_profile_leaves_a_figure(
         "LLMBX_NSYS": str(without_importer(one_nsys, tmp_path / "image")),
         "PATH": f"{one_nsys.parents[2] / IMPORTER}:{os.environ['PATH']}",
     }
-    done = until_nsys_stays(lambda: llmbx(*asked, "--set", "seed_profile=true", install=shared_install, env=env))
+    done = until_nsys_stays(lambda: llmbx(*asked, "--set", "profile_measured=true", install=shared_install, env=env))
     assert done.returncode == 0, done.stdout + done.stderr
     folder = latest(shared_install)
     result = json.loads((folder / "result.json").read_text())

@@ -9,6 +9,7 @@ import pytest
 
 from llmbx.catalog.environments import load_environment
 from llmbx.model import Reference, RunSpec
+from llmbx_maxtext.flops import compute
 from llmbx_maxtext.launch import request
 from llmbx_maxtext.workloads import workloads
 
@@ -57,7 +58,7 @@ def test_every_scale_of_the_tables_resolves_to_its_row(cluster: Spec, dtype: str
 @pytest.mark.parametrize("dtype", ["bf16", "fp8"])
 def test_the_published_tables_ship_as_printed(dtype: str) -> None:
     (llama,) = [workload for workload in workloads() if workload.name == "llama2"]
-    found = [r for r in llama.references if r.dtype == dtype and r.kind == "table"]
+    found = [r for r in llama.references if (r.size, r.dtype, r.kind) == ("70b", dtype, "table")]
     printed = [
         (gpus, batch, seconds, tokens, round(percent / 100, 6), days)
         for gpus, _, batch, seconds, tokens, percent, days in columns(dtype)
@@ -79,7 +80,8 @@ def test_the_published_tables_ship_as_printed(dtype: str) -> None:
 def test_the_tables_agree_with_the_recipes_own_formulas() -> None:
     """The worked example truncates its days, the tables round them."""
     (llama,) = [workload for workload in workloads() if workload.name == "llama2"]
-    assert len(llama.references) == 13
+    references = [reference for reference in llama.references if reference.recipe == "pgle-25.01"]
+    assert len(references) == 13
 
     def check(r: Reference) -> None:
         assert r.step_time_s and r.tokens_per_s and r.mfu and r.peak_tflops and r.model_flops and r.global_batch_size
@@ -89,8 +91,26 @@ def test_the_tables_agree_with_the_recipes_own_formulas() -> None:
         utilisation = r.global_batch_size * r.model_flops / r.step_time_s / r.gpus / (r.peak_tflops * 1e12)
         assert r.mfu == pytest.approx(round(utilisation, 4), abs=1e-9)
 
-    for reference in llama.references:
+    for reference in references:
         check(reference)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("llama2", 6), ("maxtext-llama3.1", 3)], ids=["of MaxText and JAX-Toolbox", "of gpu-recipes"]
+)
+def test_figures_of_other_sources_agree_with_their_formulas(name: str, count: int) -> None:
+    """Their TFLOP/s are those of the full convention, the MFU by the peak that they print."""
+    (workload,) = [workload for workload in workloads() if workload.name == name]
+    references = [reference for reference in workload.references if reference.recipe != "pgle-25.01"]
+    assert len(references) == count
+    for r in references:
+        model = workload.sizes[r.size].model
+        full = compute(model).full
+        if r.step_time_s and r.tflops_per_gpu and r.global_batch_size and r.tokens_per_s_per_gpu:
+            per_gpu = r.global_batch_size / r.step_time_s / r.gpus
+            assert per_gpu * full / 1e12 == pytest.approx(r.tflops_per_gpu, rel=1e-4)
+            assert per_gpu * model.sequence_length == pytest.approx(r.tokens_per_s_per_gpu, rel=1e-4)
+            assert r.peak_tflops and r.mfu == pytest.approx(r.tflops_per_gpu / r.peak_tflops, abs=1e-4)
 
 
 def test_the_worked_example_exists() -> None:

@@ -242,13 +242,20 @@ def test_the_stand_in_finds_nothing(facts: dict[str, Any], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("gpu_type", "visible", "expected"),
-    [("cpu", None, None), ("h100", None, [3]), ("h100", "0,1,2,3", [3]), ("h100", "5", [0]), ("h100", "", [3])],
+    ("gpu_type", "gpus", "visible", "expected"),
+    [
+        ("cpu", 16, None, None),
+        ("h100", 16, None, [3]),
+        ("h100", 16, "0,1,2,3", [3]),
+        ("h100", 16, "5", [0]),
+        ("h100", 16, "", [3]),
+        ("h100", 128, "0,1,2,3,4,5,6,7", None),
+    ],
 )
-def test_which_device_a_rank_takes(gpu_type: str, visible: str | None, expected: list[int] | None) -> None:
+def test_which_device_a_rank_takes(gpu_type: str, gpus: int, visible: str | None, expected: list[int] | None) -> None:
     this = Rank(number=11, local=3, world=16, local_world=8, node=1, address="10.0.0.7", port=12008)
     env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert train.devices({"gpu_type": gpu_type}, this, env) == expected
+    assert train.devices({"gpu_type": gpu_type, "gpus": gpus}, this, env) == expected
 
 
 class Recorder:

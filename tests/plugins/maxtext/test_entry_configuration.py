@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import json
+import os
+import subprocess
 import sys
 import types
 from collections.abc import Callable
@@ -12,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from llmbx.errors import InfraError
 from llmbx.model import RunSpec
 from llmbx_maxtext.configuration import program
-from llmbx_maxtext.entry import configuration
+from llmbx_maxtext.entry import configuration, configure
 
 PACKAGE = {"module": "maxtext.trainers.pre_train.train"}
 TREE = {"module": "", "program": "/opt/maxtext/MaxText/train.py"}
@@ -32,7 +33,7 @@ class Keys:
         return {"steps": 4, "remat": Remat.full, "rules": (("batch", "data"),), "tunable": {"a": {"b": None}}}
 
 
-FINAL = {"steps": 4, "remat": "Remat.full", "rules": [["batch", "data"]], "tunable.a.b": None}
+FINAL = {"steps": 4, "remat": "full", "rules": [["batch", "data"]], "tunable.a.b": None}
 
 
 @pytest.mark.parametrize(
@@ -81,13 +82,54 @@ def test_a_configuration_that_cannot_be_written_does_not_stop_the_run(
     assert not (tmp_path / "configs").exists()
 
 
-def test_the_program_builds_the_measured_phase_with_as_many_devices(cluster: Callable[..., RunSpec]) -> None:
+def test_the_program_builds_every_phase_with_as_many_devices(cluster: Callable[..., RunSpec]) -> None:
     found = program(cluster("fp8", 64, settings={"maxtext": "0.2"}))
     assert found.environment.name == "maxtext-cpu" and found.argv[0] in found.files
-    assert "hardware=gpu_multiprocess" in found.argv and "steps=50" in found.argv
+    phases = json.loads(found.files["spec.json"])["phases"]
+    assert {begin: words[1] for begin, words in phases.items()} == {"": "steps=50", "collect.": "steps=15"}
+    assert all("hardware=gpu_multiprocess" in words for words in phases.values())
     assert found.env["XLA_FLAGS"].endswith("=64")
 
 
-def test_a_release_that_cannot_be_installed_is_an_error(cluster: Callable[..., RunSpec]) -> None:
-    with pytest.raises(InfraError, match=r"MaxText of December 2024 .* --set maxtext=0\.2"):
-        program(cluster("fp8", 64))
+TREE_CONFIGURATION = """
+import max_utils, yaml
+class Config:
+    def __init__(self, keys): self.keys = keys
+    def get_keys(self): return self.keys
+def initialize(argv):
+    global config
+    max_utils.maybe_initialize_jax_distributed_system({})
+    given = dict(word.split("=") for word in argv[2:])
+    config = Config({"file": argv[1].rsplit("/", 3)[1:], "slices": max_utils.get_num_slices({}), **given})
+"""
+
+
+def test_a_source_tree_is_executed(tmp_path: Path) -> None:
+    """`catalog diff --source`: pyconfig of the tree, without the module that loads TensorFlow."""
+    tree, folder = tmp_path / "tree", tmp_path / "run"
+    (tree / "MaxText/configs").mkdir(parents=True)
+    (tree / "MaxText/configs/base.yml").write_text("")
+    (tree / "MaxText/pyconfig.py").write_text(TREE_CONFIGURATION.replace(", yaml", ", checkpointing"))
+    (tree / "MaxText/checkpointing.py").write_text("import tensorflow")
+    (tree / "MaxText/max_utils.py").write_text("def get_num_slices(_): return -1")
+    folder.mkdir()
+    words = {"": ["steps=50"], "collect.": ["steps=15"]}
+    spec = {"gpu_type": "h100", "gpus": 64, "gpus_per_node": 8, "phases": words}
+    (folder / "spec.json").write_text(json.dumps(spec))
+    roots = [str(Path(__file__).parents[3] / part) for part in ("core", "plugins/maxtext")]
+    code = "import sys; from llmbx_maxtext.entry.configure import main; main(sys.argv[1:])"
+    subprocess.run(
+        [sys.executable, "-c", code, f"--source={tree}", str(folder / "spec.json")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(roots)}, check=True,
+    )  # fmt: skip
+    final = json.loads((folder / "configs/final.json").read_text())["final"]
+    assert final == {
+        "file": ["MaxText", "configs", "base.yml"], "slices": 8, "steps": "50",
+        "collect.file": ["MaxText", "configs", "base.yml"], "collect.slices": 8, "collect.steps": "15",
+    }  # fmt: skip
+
+
+def test_another_folder_is_no_source_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        configure.of_tree(tmp_path)
+    assert "is not a source tree of MaxText" in capsys.readouterr().err

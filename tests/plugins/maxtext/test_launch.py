@@ -330,15 +330,54 @@ def test_rank_zero_alone_profiles_unless_others_are_asked_for(cluster: Spec) -> 
     assert every() == "false" and every(profile_ranks="0-7") == "true" and every(profile_ranks="all") == "true"
 
 
-def test_seed_profile_profiles_both_phases_and_the_result_stays_valid(cluster: Spec) -> None:
-    run = cluster("bf16", 64, settings={"seed_profile": "true"})
+def test_profile_measured_profiles_both_phases_and_the_result_stays_valid(cluster: Spec) -> None:
+    run = cluster("bf16", 64, settings={"profile_measured": "true"})
     found = launch(run, ENROOT)
     collect, measure = phase(found, "collect").capture, phase(found, "measure").capture
     assert collect is not None and collect.output.endswith("-prof") and measure is not None
-    assert measure.output.endswith("-perf") and (measure.start, measure.stop) == (10, 15)
+    assert measure.output.endswith("-perf") and (measure.start, measure.stop) == (9, 12)
     assert not measure.required and measure.ranks == "first" and run.profile is None
     given = arguments(phase(found, "measure"))
-    assert (given["profiler"], given["skip_first_n_steps_for_profiler"], given["profiler_steps"]) == ("nsys", "10", "5")
+    assert (given["profiler"], given["skip_first_n_steps_for_profiler"], given["profiler_steps"]) == ("nsys", "9", "3")
+
+
+def test_one_process_for_each_node_has_all_its_gpus(cluster: Spec) -> None:
+    found = launch(cluster("bf16", 64, settings={"processes": "1"}), ENROOT)
+    assert (found.nodes, found.ranks_per_node, found.gpus_per_rank) == (8, 1, 8)
+    assert arguments(phase(found, "measure"))["hardware"] == "gpu"
+
+
+# The flags of values.yaml in training/*/llama3-1-*/maxtext-pretraining-gke, without those that XLA has as defaults.
+PIPELINED = """
+--xla_gpu_enable_latency_hiding_scheduler=true --xla_gpu_enable_triton_gemm=false
+--xla_gpu_enable_pipelined_all_gather=true --xla_gpu_enable_pipelined_reduce_scatter=true
+--xla_gpu_enable_pipelined_all_reduce=true --xla_gpu_enable_while_loop_double_buffering=true
+--xla_gpu_enable_all_gather_combine_by_dim=false --xla_gpu_enable_reduce_scatter_combine_by_dim=false
+--xla_disable_hlo_passes=rematerialization
+"""
+SMALL = (2147483648, 2147483648, 16777216)
+
+
+@pytest.mark.parametrize(
+    ("size", "gpu_type", "sizes", "more"),
+    [
+        ("70b", "h200", SMALL, "--xla_gpu_graph_level=0"),
+        (
+            "405b", "h200", (2147483648,) * 3,
+            "--xla_gpu_graph_level=0 --xla_gpu_enable_highest_priority_async_stream=true "
+            "--xla_gpu_enable_triton_softmax_fusion=false",
+        ),
+        ("70b", "b200", SMALL, "--xla_gpu_enable_command_buffer=FUSION,CUSTOM_CALL"),
+        ("405b", "b200", (17179869184,) * 3, "--xla_gpu_enable_command_buffer=FUSION,CUSTOM_CALL"),
+    ],
+)  # fmt: skip
+def test_the_flags_of_gpu_recipes(spec: Spec, size: str, gpu_type: str, sizes: tuple[int, ...], more: str) -> None:
+    run = spec("maxtext-llama3.1", size=size, dtype="fp8", gpu_type=gpu_type, gpus=256)
+    names = ("all_reduce", "all_gather", "reduce_scatter")
+    combined = [f"--xla_gpu_{name}_combine_threshold_bytes={size}" for name, size in zip(names, sizes, strict=True)]
+    (train,) = launch(run, ENROOT).phases
+    assert sorted(flags(train)) == sorted([*PIPELINED.split(), *combined, *more.split()])
+    assert (run.nodes, launch(run, ENROOT).ranks_per_node) == (32, 1)
 
 
 def test_the_users_flags_and_arguments_come_last(cluster: Spec) -> None:

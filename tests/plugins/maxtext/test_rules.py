@@ -109,7 +109,7 @@ def test_profiles(cluster: Spec, spec: Spec) -> None:
     assert rules(findings(spec("llama2", profile_steps="10-15", profile_tool="torch"))) == ["profile"]
     xplane = cluster("bf16", 64, profile_steps="10-15", profile_tool="xplane", profile_ranks="0-7")
     assert rules(findings(xplane)) == ["profile"]
-    twice = cluster("bf16", 64, profile_steps="10-15", settings={"seed_profile": "true"})
+    twice = cluster("bf16", 64, profile_steps="10-15", settings={"profile_measured": "true"})
     assert rules(findings(twice)) == ["profile"]
 
 
@@ -121,7 +121,7 @@ def test_gpu_metrics_are_refused_with_the_reason(cluster: Spec) -> None:
     (found,) = findings(cluster("bf16", 64, profile_steps="10-15", plugin_settings=METRICS))
     assert found.rule == "profile" and "sampling" in found.problem
     assert findings(cluster("bf16", 64, profile_steps="10-15", plugin_settings=METRICS, settings={"pgle": "off"})) == []
-    (found,) = findings(cluster("bf16", 64, environ=VARIABLE, settings={"seed_profile": "true"}))
+    (found,) = findings(cluster("bf16", 64, environ=VARIABLE, settings={"profile_measured": "true"}))
     assert found.rule == "profile" and not found.warning and "sampling" in found.problem
 
 

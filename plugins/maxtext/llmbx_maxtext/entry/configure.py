@@ -1,13 +1,15 @@
 """The program that builds MaxText's final configuration, without a GPU and without training.
 
-It is started as `python code/configure.py [SOURCE]` in a folder with `spec.json`, which has MaxText's arguments of every
-training phase by the beginning of its keys. MaxText is the installed package, or the source tree SOURCE. The host has
-as many forced devices as the run has GPUs; as on GPUs, the devices of a node are a slice.
+`python code/configure.py [--source=TREE] [SPEC ...]` reads specifications (`spec.json` by default), each with MaxText's
+arguments of every training phase by the beginning of its keys, and writes `configs/final.json` in the folder of the
+file. MaxText is the installed package, or a source tree. The host has as many forced devices as each run has GPUs; as
+on GPUs, the devices of a node are a slice.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 import types
 from collections.abc import Sequence
@@ -17,23 +19,29 @@ from typing import Any
 from llmbx.entry import final, rank, seen
 from llmbx_maxtext.entry import configuration
 
+SOURCE = "--source="
+
 UNUSED = "checkpointing"
 """Module of a source tree that loads TensorFlow, and has no part in the configuration."""
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the configuration of every phase in one file."""
-    spec, folder = rank.begin()
-    module, utils, config = of_tree(Path(argv[0])) if argv else of_package(spec["program"]["module"].split(".")[0])
+    """Write the configurations."""
+    sources = [word.removeprefix(SOURCE) for word in argv if word.startswith(SOURCE)]
+    files = [Path(word) for word in argv if not word.startswith(SOURCE)] or [Path("spec.json")]
+    module, utils, config = of_tree(Path(sources[0])) if sources else of_package("maxtext")
     utils.maybe_initialize_jax_distributed_system = lambda *_, **__: None
-    if spec["gpu_type"] != "cpu":
-        utils.get_num_slices = lambda *_, **__: max(1, spec["gpus"] // spec["gpus_per_node"])
-    values: dict[str, Any] = {}
-    for begin, arguments in spec["phases"].items():
-        made = module.initialize(["train", str(config), *arguments])
-        keys = configuration.values_of(module.config if made is None else made)
-        values |= {f"{begin}{key}": value for key, value in keys.items()}
-    final.write_flat(values, seen.versions(configuration.PACKAGES), folder)
+    for file in files:
+        spec = json.loads(file.read_bytes())
+        if spec["gpu_type"] != "cpu":
+            nodes = max(1, spec["gpus"] // spec["gpus_per_node"])
+            utils.get_num_slices = lambda *_, nodes=nodes, **__: nodes
+        values: dict[str, Any] = {}
+        for begin, arguments in spec["phases"].items():
+            made = module.initialize(["train", str(config), *arguments])
+            keys = configuration.values_of(module.config if made is None else made)
+            values |= {f"{begin}{key}": value for key, value in keys.items()}
+        final.write_flat(values, seen.versions(configuration.PACKAGES), file.parent)
 
 
 def of_package(name: str) -> tuple[Any, Any, Path]:

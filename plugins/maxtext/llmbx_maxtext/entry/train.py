@@ -78,7 +78,7 @@ def devices(spec: dict[str, Any], this: rank.Rank, env: Mapping[str, str]) -> li
 
     If the launcher assigns one GPU to each rank, only this GPU is visible, and its number is 0.
     """
-    if spec["gpu_type"] == "cpu":
+    if spec["gpu_type"] == "cpu" or spec["gpus"] > this.world:
         return None
     visible = [part for part in env.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
     return [0] if len(visible) == 1 else [this.local]

@@ -7,7 +7,7 @@ import re
 
 from llmbx.api import LogFormat, LogParser, RunSpec
 
-from ..pgle import SEED_START, SEED_STOP
+from ..pgle import COLLECT_START, COLLECT_STOP
 from .steps import MaxTextParser
 
 DRAINED = 1
@@ -24,7 +24,8 @@ def untimed(spec: RunSpec) -> frozenset[int]:
     """Return the steps after a profile whose printed time is invalid. The core itself excludes the profiled steps."""
     if spec.profile:
         return frozenset(range(spec.profile.stop, spec.profile.stop + DRAINED + 1))
-    return frozenset(range(SEED_START, SEED_STOP + DRAINED + 1)) if spec.settings.get("seed_profile") else frozenset()
+    profiled = spec.settings.get("profile_measured")
+    return frozenset(range(COLLECT_START, COLLECT_STOP + DRAINED + 1) if profiled else ())
 
 
 def formats(spec: RunSpec | None = None) -> list[LogFormat]:
