@@ -51,12 +51,13 @@ from pathlib import Path
 from unittest import mock
 from google.cloud import storage
 from llmbx_maxtext.entry import configuration, configure
-tree, config, slices, out, *arguments = sys.argv[1:]
+tree, config, gpus, local, out, *arguments = sys.argv[1:]
 if config:  # MaxText 0.2 takes only files of this name
     config = shutil.copy(config, f"{out}.yml")
 module, utils, base = configure.of_tree(Path(tree)) if tree else configure.of_package("maxtext")
 utils.maybe_initialize_jax_distributed_system = lambda *_, **__: None
-utils.get_num_slices = lambda *_, **__: int(slices)
+utils.get_num_slices = lambda *_, **__: max(1, int(gpus) // 8)
+configure.show_devices(int(gpus), int(local))
 storage.Client = mock.MagicMock  # the files ask for a copy of the configuration in Google's storage
 made = module.initialize(["train", config or str(base), *arguments])
 values = configuration.values_of(module.config if made is None else made)
@@ -69,23 +70,25 @@ Values = dict[str, Any]
 
 
 def execute(
-    python: str, tree: str, gpus: int, config: str = "", arguments: Iterable[str] = ()
+    python: str, tree: str, gpus: int, config: str = "", arguments: Iterable[str] = (), local: int = NODE
 ) -> tuple[Values, Values]:
-    """The final configuration of a launch, and what base.yml has."""
+    """The final configuration of a launch whose processes have `local` GPUs, and what base.yml has."""
     with tempfile.TemporaryDirectory() as folder:
-        made = _executed(python, tree, gpus, config, arguments, Path(folder, "made.json"))
+        made = _executed(python, tree, gpus, local, config, arguments, Path(folder, "made.json"))
     return made["final"], made["written"]
 
 
-def _executed(python: str, tree: str, gpus: int, config: str, arguments: Iterable[str], out: Path) -> dict[str, Values]:
+def _executed(
+    python: str, tree: str, gpus: int, local: int, config: str, arguments: Iterable[str], out: Path
+) -> dict[str, Values]:
     subprocess.run(
-        [python, "-c", EXECUTE, tree, config, str(max(1, gpus // NODE)), str(out), *arguments],
+        [python, "-c", EXECUTE, tree, config, str(gpus), str(local), str(out), *arguments],
         env={
             **os.environ,
             "PYTHONPATH": f"{ROOT / 'core'}:{ROOT / 'plugins/maxtext'}",
             "JAX_PLATFORMS": "cpu",
             "DECOUPLE_GCLOUD": "TRUE",
-            "XLA_FLAGS": f"--xla_force_host_platform_device_count={gpus}",
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=1",
         },
         cwd=out.parent,
         stdout=subprocess.DEVNULL,
@@ -213,7 +216,7 @@ def own(python: str) -> None:
         words += ("base_output_directory=maxtext", "run_name=job", NO_QUANTIZATION)
         made[f"7b/bf16/h100/{gpus}"], _ = execute(python, "", gpus, str(config), words)
     write("llama2-a3-0.2", "MaxText 0.2.5, configs/gpu/a3/llama_2_7b/*vm.sh", made, {})
-    toolbox, _ = execute(python, "", NODE, arguments=[*TOOLBOX, *MESH, SEGMENTS, NO_QUANTIZATION])
+    toolbox, _ = execute(python, "", NODE, arguments=[*TOOLBOX, *MESH, SEGMENTS, NO_QUANTIZATION], local=1)
     source = f"MaxText 0.2.5 with docs/frameworks/maxtext/example_slurm.sub of JAX-Toolbox d29fd15 and {SEGMENTS}"
     write("llama2-jax-toolbox-0.2", source, {"7b/bf16/h100/8": toolbox}, {})
 

@@ -17,7 +17,7 @@ from llmbx.api import (
     payload_files,
 )
 
-from .arguments import arguments
+from .arguments import arguments, processes
 from .launch import PROGRAMS, collect_stage, measured_stage
 from .pgle import profile_of
 from .releases import Release, pgle_mode, release_of
@@ -139,7 +139,9 @@ def program(spec: RunSpec) -> ConfigurationProgram:
     """
     release = release_of(spec)
     words = phases(spec, release)
-    payload = payload_files(spec, __package__, PROGRAMS, {"program": release, "phases": words})
+    local = spec.gpus // (spec.nodes * processes(spec))
+    more = {"program": release, "phases": words, "local_devices": local}
+    payload = payload_files(spec, __package__, PROGRAMS, more)
     merged = {} if release.cpu else {FINAL: _merged(upstream_of(spec, release), spec, words)}
     return ConfigurationProgram(
         environment=load_environment(resources.files(__package__) / "environments" / f"{ENVIRONMENT}.toml"),
@@ -150,7 +152,7 @@ def program(spec: RunSpec) -> ConfigurationProgram:
             "DECOUPLE_GCLOUD": "TRUE",
             "HF_HUB_OFFLINE": "1",
             "TF_CPP_MIN_LOG_LEVEL": "1",
-            "XLA_FLAGS": f"--xla_force_host_platform_device_count={spec.gpus}",
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=1",  # every launch sets some
         },
         checkout=(f"code/{PROGRAM}", "--source={source}"),
     )

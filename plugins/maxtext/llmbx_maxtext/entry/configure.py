@@ -2,8 +2,8 @@
 
 `python code/configure.py [--source=TREE] [SPEC ...]` reads specifications (`spec.json` by default), each with MaxText's
 arguments of every training phase by the beginning of its keys, and writes `configs/final.json` in the folder of the
-file. MaxText is the installed package, or a source tree. The host has as many forced devices as each run has GPUs; as
-on GPUs, the devices of a node are a slice.
+file. MaxText is the installed package, or a source tree. It is shown as many devices as the run has GPUs; as on GPUs,
+the devices of a node are a slice.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def main(argv: Sequence[str]) -> None:
     utils.maybe_initialize_jax_distributed_system = lambda *_, **__: None
     for file in files:
         spec = json.loads(file.read_bytes())
+        show_devices(spec["gpus"], spec["local_devices"])
         if spec["gpu_type"] != "cpu":
             nodes = max(1, spec["gpus"] // spec["gpus_per_node"])
             utils.get_num_slices = lambda *_, nodes=nodes, **__: nodes
@@ -42,6 +43,14 @@ def main(argv: Sequence[str]) -> None:
             keys = configuration.values_of(module.config if made is None else made)
             values |= {f"{begin}{key}": value for key, value in keys.items()}
         final.write_flat(values, seen.versions(configuration.PACKAGES), file.parent)
+
+
+def show_devices(number: int, local: int) -> None:
+    """Let JAX show so many devices, of which this process has `local`."""
+    jax: Any = importlib.import_module("jax")
+    devices = jax.devices()[:1] * number
+    jax.devices = lambda *_, **__: devices
+    jax.local_device_count = lambda *_, **__: local
 
 
 def of_package(name: str) -> tuple[Any, Any, Path]:
