@@ -125,9 +125,7 @@ def set_by_either(case: Case, theirs: dict[str, Any]) -> set[str]:
     base = content.base_of(spec.size)
     assert base
     ours = {
-        f"{begin}{word.partition('=')[0]}"
-        for begin, words in phases(spec, release_of(spec)).items()
-        for word in words
+        f"{begin}{word.partition('=')[0]}" for begin, words in phases(spec, release_of(spec)).items() for word in words
     }
     return ours | {key for key in theirs if theirs[key] != base.get(key.removeprefix("collect."))}
 
