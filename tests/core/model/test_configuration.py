@@ -81,6 +81,13 @@ def test_without_upstreams_values_nothing_is_compared() -> None:
     assert len(EXPECTED.compared({"a": 1})) == 7
 
 
+def test_without_upstreams_values_the_requested_ones_are_compared() -> None:
+    asked = ExpectedConfiguration(requested={"a": 1, "b": 2}, permitted=(Permitted(keys=("b",), reason="a folder"),))
+    found = asked.differences({"a": 3, "b": 4, "c": 5})
+    assert [(each.key, each.final, each.reason) for each in found] == [("a", (3,), None), ("b", (4,), "a folder")]
+    assert EXPECTED.replace(requested={"optim.lr": 2.0}).differences(UPSTREAM) == [], "upstream's precede them"
+
+
 def test_a_configuration_is_named_by_size_dtype_gpu_type_and_gpus(make_spec: Callable[..., RunSpec]) -> None:
     spec = make_spec(size="8b", dtype="fp8", gpu_type="h100", gpus=8)
     assert spec.configuration_key == "8b/fp8/h100/8"

@@ -34,13 +34,13 @@ if rate == 8:
     print("toy: a rate of 8 does not fit", file=sys.stderr)
     raise SystemExit(2)
 pathlib.Path("configs").mkdir()
-final = {"rate": rate, "points": 64, "log": os.environ["TOY_LOG"]}
+final = {"rate": rate, "points": 64, "log": os.environ["TOY_LOG"], **({"tree": sys.argv[1]} if sys.argv[1:] else {})}
 pathlib.Path("configs/final.json").write_text(json.dumps({"final": final, "versions": {"toy": "1"}}))
 '''
 
 @hookimpl
 def expect_configuration(spec, run_dir):
-    log = Permitted(keys=("log",), reason="another folder")
+    log = Permitted(keys=("log", "tree"), reason="another folder")
     values = {"rate": 0.1, "points": 64, "log": "/upstream"}
     facts = {"sequence_length": ("points",), "layers": ("depth",)}
     return ExpectedConfiguration(upstream=values, permitted=(log,), other=("launch.",), facts=facts)
@@ -104,6 +104,20 @@ def test_a_program_that_fails_is_one_line_and_exit_code_4(diff: Command) -> None
     done = diff("--set", "rate=9")
     assert done.returncode == 4 and "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == "llmbx: the configuration cannot be built in toy: toy: no rate of 9"
+
+
+def test_a_source_tree_is_executed_by_a_framework_that_can(package: Package, command: Command, tmp_path: Path) -> None:
+    package("odd", "import json\n" + CODE + BUILDS.replace("argv=", 'checkout=("build.py", "{source}"), argv='))
+    asked = ("catalog", "diff", "--plugin", "odd", "line", "--source", str(tmp_path))
+    done = command(*asked, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["final"]["tree"] == str(tmp_path)
+    assert command(*asked, "--run", "last").returncode == 2
+
+
+def test_another_framework_refuses_a_source_tree(diff: Command, tmp_path: Path) -> None:
+    done = diff("--source", str(tmp_path))
+    assert done.returncode == 2 and "is not built from a source tree" in done.stderr
 
 
 def test_what_the_framework_refuses_is_a_usage_error(diff: Command) -> None:
