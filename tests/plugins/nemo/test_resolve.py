@@ -86,8 +86,8 @@ def test_a_dtype_without_a_configuration_is_the_named_problem() -> None:
     """Not the number of GPUs, which the dtype has none of."""
     with pytest.raises(UsageError, match=r"gpt-oss 120b on gb200 has no nvfp4 configuration: use --dtype .*bf16"):
         spec("gpt-oss", gpu_type="gb200", dtype="nvfp4")
-    with pytest.raises(UsageError, match=r"grok1 314b has no configuration for l4: use --gpu-type"):
-        spec("grok1", gpu_type="l4", dtype="bf16")
+    with pytest.raises(UsageError, match=r"grok1 314b has no configuration for mi300x: use --gpu-type"):
+        spec("grok1", gpu_type="mi300x", dtype="bf16")
 
 
 @pytest.mark.parametrize(
