@@ -308,4 +308,8 @@ def _default_scale(
         problem = f"{workload.name} {size} on {gpu_type} has no {dtype} configuration"
         raise UsageError(f"{problem}: use --dtype {either(dtypes)}")
     scales = ", ".join(map(str, counts)) or "any number"
-    raise UsageError(f"{workload.name} {size} {dtype} on {gpu_type}: add --gpus N ({scales})")
+    what, add = f"{workload.name} {size} {dtype} on {gpu_type}", f"add --gpus N ({scales})"
+    if counts and detected is not None and for_this_machine(layers, detected):
+        has = f"this machine has {detected}; `llmbx list --here` lists what it can run"
+        raise UsageError(f"{what} needs {counts[0]} GPUs or more: {add}; {has}")
+    raise UsageError(f"{what}: {add}")

@@ -116,12 +116,21 @@ def as_a_run(question: Question, workspace: Workspace) -> Question:
     )
 
 
-def on_cluster(question: Question, workspace: Workspace) -> Question:
-    """The question with the GPU type of the cluster profile, if there is one and no other is asked for."""
-    profile = workspace.profile()
-    if question.gpu_type is not None or profile is None:
+def on_own_type(question: Question, workspace: Workspace) -> Question:
+    """The question with the GPU type of the cluster profile, else of this machine, if no other is asked for."""
+    from llmbx.api.verbs import Request, which_workload
+
+    if question.gpu_type is not None:
         return question
-    return dataclasses.replace(question, gpu_type=profile.cluster.gpu_type)
+    if (profile := workspace.profile()) is not None:
+        return dataclasses.replace(question, gpu_type=profile.cluster.gpu_type)
+    name, plugin = which_workload(question.names, None, None)
+    name, _ = workspace.plugins.workload_and_size(name, question.size)
+    try:
+        spec = workspace.resolve(Request(workload=name, plugin=plugin))
+    except UsageError:
+        return question
+    return question if spec.gpu_type == "cpu" else dataclasses.replace(question, gpu_type=spec.gpu_type)
 
 
 def check_stack(stack: str | None, rows: Sequence[Row]) -> None:

@@ -15,7 +15,7 @@ from .case import Case
 from .cost.model import Model, of_shape
 from .cost.rates import LOW, rates
 from .cost.rates import known as known_rates
-from .question import Question, as_a_run, check_stack, model_of, on_cluster, on_known_gpus
+from .question import Question, as_a_run, check_stack, model_of, on_known_gpus, on_own_type
 from .settings import CHANGED, changed_by, divisible, reshaped, split
 from .specification import dtype_of, of_spec
 from .validity import refusal
@@ -48,7 +48,7 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     """
     run = as_a_run(question, workspace)
     is_a_run = run is not question
-    question = run if is_a_run else on_cluster(question, workspace)
+    question = run if is_a_run else on_own_type(question, workspace)
     model, workload, size = model_of(question, workspace)
     question = on_known_gpus(question, model, rows, _scales(workload, size, question.recipe) if workload else {})
     assert question.gpu_type is not None

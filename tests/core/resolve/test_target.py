@@ -199,6 +199,12 @@ def test_a_profile_means_that_the_machine_is_not_meant(machine: Machine) -> None
     assert refusal(cluster={}) == "curve 70b bf16 on h100: add --gpus N (64, 128, 256, 512)"
 
 
+def test_a_machine_with_too_few_gpus_is_named_with_what_it_can_run(machine: Machine) -> None:
+    machine(gpus(H100, 1))
+    why = "curve 70b bf16 on h100 needs 64 GPUs or more: add --gpus N (64, 128, 256, 512); this machine has 1; "
+    assert refusal(size="70b") == f"{why}`llmbx list --here` lists what it can run"
+
+
 def test_gpus_that_are_not_in_the_list_are_used(machine: Machine) -> None:
     machine(gpus("Voodoo 5 6000", 2))
     spec = resolved()
