@@ -101,7 +101,11 @@ SECTIONS = (
     ("A broken rule", "model/finding.py", ("Finding",)),
     ("How a run is handled", "model/handling.py", ("Handling", "HandlingRequest")),
     ("The image", "model/image.py", ("ImageRequest", "Environment", "Image")),
-    ("The launch", "model/launch.py", ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping")),
+    (
+        "The launch",
+        "model/launch.py",
+        ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping"),
+    ),
     ("Profilers", "model/profiler.py", ("Profiler", "Obstacle")),
     ("Settings of a plugin", "model/settings.py", ("Settings", "Option")),
     (
@@ -121,6 +125,11 @@ SECTIONS = (
         ("Evidence", "Check", "NotPossible", "Conflict", "Arrival", "Damage", "Node"),
     ),
     ("What was measured", "model/result.py", ("Figures",)),
+    (
+        "What nodes, GPUs and ranks did",
+        "model/observed.py",
+        ("Observed",),
+    ),
 )
 """Title, module and records of the sections before the parser."""
 

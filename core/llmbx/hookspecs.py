@@ -33,6 +33,7 @@ from .measure.judge import Judge
 from .model import (
     Check,
     ConfigurationProgram,
+    Evidence,
     Expected,
     ExpectedConfiguration,
     Figure,
@@ -40,6 +41,7 @@ from .model import (
     Image,
     ImageRequest,
     Launch,
+    Observed,
     Obstacle,
     Profiler,
     RunGroup,
@@ -164,6 +166,22 @@ def register_checks() -> Sequence[Check]:
 
 
 @hookspec(firstresult=True)
+def observe_run(evidence: Evidence) -> Observed | None:
+    """Return what the nodes, the GPUs and the ranks of a run did while its window was measured, for `result.json`.
+
+    When: after a run has ended, before its checks, if its folder may be read (`evidence.run_dir`). Called for every
+    plugin until one returns something. What is not known is None.
+
+    Example::
+
+        @hookimpl
+        def observe_run(evidence):
+            watts = [float(line) for line in RunFolder(path=evidence.run_dir).read("watts.txt").split()]
+            return Observed(hardware=Observed.Hardware(power_w=mean(watts)))
+    """
+
+
+@hookspec(firstresult=True)
 def register_judge() -> Judge | None:
     """Return the judge of what runs measured: its checks, the stability of a window, the verdict on a published figure.
 
@@ -254,6 +272,23 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
             first = launch.phases[0]
             timed = first.replace(prefixes=(*first.prefixes, Prefix(argv=("/usr/bin/time", "-v"))))
             return launch.replace(phases=(timed, *launch.phases[1:]))
+    """
+
+
+@hookspec
+def register_companions(spec: RunSpec, launch: Launch) -> Sequence[Launch.Companion]:
+    """Return programs that run once on each node beside the ranks, for example to sample what the machine does.
+
+    When: after `wrap_command`. Called for every plugin. The first rank of each node starts them just before its own
+    program, in the same container; `Launch.Companion` says with which variables. They must end with the rank; whether
+    they work does not matter to the run. The function must be pure.
+
+    Example::
+
+        @hookimpl
+        def register_companions(spec, launch):
+            program = b"while kill -0 $LLMBX_COMPANION_OF; do uptime >> load/$LLMBX_NODE_RANK.txt; sleep 5; done\n"
+            return [Launch.Companion(name="load", argv=("/bin/sh", "load/load.sh"), files={"load.sh": program})]
     """
 
 
@@ -385,9 +420,10 @@ def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
 def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
     """Return report sections about the run's artifacts: text, figures, tables and charts.
 
-    When: by `llmbx report`, for a run that has ended. Called for each of the run's profilers. Use the files that the
-    profiler's check wrote (`register_checks`); the hook must be fast and must not change any file. Every number needs a
-    unit. Open files with `RunFolder(path=run_dir)`, as in `figures`.
+    When: by `llmbx report`, for a run that has ended. Called for each of the run's profilers, and for the plugins that
+    bring companions (`register_companions`). Use the files that the profiler's check wrote (`register_checks`); the
+    hook must be fast and must not change any file. Every number needs a unit. Open files with
+    `RunFolder(path=run_dir)`, as in `figures`.
 
     Example::
 

@@ -206,7 +206,7 @@ def test_every_entry_point_loads(stranger: Stranger) -> None:
                           "files": [str(path) for path in dist.files]}))
     """)
     )
-    assert printed["packages"] == printed["typed"] and len(printed["packages"]) == 18
+    assert printed["packages"] == printed["typed"] and len(printed["packages"]) == 19
     assert not printed["tag"].endswith("-any") and printed["scanner"], "the wheel has no C scanner"
     assert any(path.endswith("licenses/LICENSE") for path in printed["files"])
 

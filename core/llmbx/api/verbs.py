@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..config.profiles import Config, load_config
     from ..config.request import Request, check_tags, parse_pairs
     from ..measure.window import check as check_window
+    from ..model import Observed
     from ..optional import imported
     from ..phrases import format_number
     from ..plugins.manager import Plugins
@@ -71,6 +72,7 @@ PLACES = {
     "config.profiles": "Config load_config",
     "config.request": "Request check_tags parse_pairs",
     "measure.window": "check_window:check",
+    "model": "Observed",
     "optional": "imported",
     "phrases": "format_number",
     "plugins.manager": "Plugins load_plugins:load",

@@ -152,6 +152,7 @@ class GpuTable(Value, frozen=True):
     nvlink_domain_nodes: int | None = None
     match: tuple[str, ...] | None = None
     peaks: dict[str, float] = {}
+    peak_clock_mhz: float | None = None
     source: str | None = None
 
 
@@ -300,14 +301,20 @@ def _overlay(base: GpuType, table: GpuTable, place: str) -> GpuType:
     for dtype, tflops in table.peaks.items():
         if not (math.isfinite(tflops) and tflops > 0):
             raise UsageError(f"{place}: peaks.{dtype}: expected TFLOP/s > 0 (or no entry), got {tflops:g}")
-    for unit, memory in (("memory_gb", table.memory_gb), ("memory_mib", table.memory_mib)):
-        if memory is not None and not (math.isfinite(memory) and memory > 0):
-            raise UsageError(f"{place}: {unit}: expected a number > 0 (or no entry), got {memory:g}")
+    numbers = {name: getattr(table, name) for name in ("memory_gb", "memory_mib", "peak_clock_mhz")}
+    for name, number in numbers.items():
+        if number is not None and not (math.isfinite(number) and number > 0):
+            raise UsageError(f"{place}: {name}: expected a number > 0 (or no entry), got {number:g}")
     if table.compute_capability is not None and not re.fullmatch(r"\d+\.\d", table.compute_capability):
         raise UsageError(f'{place}: compute_capability: expected e.g. "9.0", got "{table.compute_capability}"')
     memory_gb = _gb(table.memory_mib) if table.memory_gb is None else table.memory_gb
     peaks = {
-        dtype: Peak(tflops=tflops, name=f"{title} dense {dtype.upper()}", source=table.source or place)
+        dtype: Peak(
+            tflops=tflops,
+            name=f"{title} dense {dtype.upper()}",
+            source=table.source or place,
+            clock_mhz=table.peak_clock_mhz,
+        )
         for dtype, tflops in table.peaks.items()
     }
     return GpuType(

@@ -130,6 +130,21 @@ def _wall_time(timing: Timing) -> str:
     return f"{whole} ({', '.join(shown)})" if shown else whole
 
 
+def _hardware(result: Result) -> list[str]:
+    """The MFU at the real clock, the energy, and the rank that the others wait for, as far as they are known."""
+    lines, hardware, ranks = [], result.hardware, result.stragglers
+    if hardware.mfu is not None:
+        at = f"{hardware.clock_mhz:,.0f} MHz, where the peak is for {hardware.peak_clock_mhz:,.0f} MHz"
+        lines += entry("MFU at clock", f"{100 * hardware.mfu:.2f} % ({at})")
+    if hardware.joules_per_step is not None:
+        rate = f", {hardware.tokens_per_joule:.3g} tokens/J" if hardware.tokens_per_joule is not None else ""
+        lines += entry("energy", f"{hardware.joules_per_step:,.0f} J per step{rate}, {hardware.power_w:.0f} W per GPU")
+    if ranks.slowest_rank is not None and ranks.lost_s_per_step is not None:
+        where = f"rank {ranks.slowest_rank} on {ranks.slowest_node}"
+        lines += entry("slowest rank", f"{where}: the others wait {ranks.lost_s_per_step:.3f} s longer per step")
+    return lines
+
+
 def _compute(result: Result) -> list[str]:
     lines = []
     tflops, mfu = result.tflops_per_gpu, result.mfu
@@ -143,6 +158,7 @@ def _compute(result: Result) -> list[str]:
         lines += entry("MFU", f"{100 * mfu.value:.2f} % of {peak} ({named}{mfu.convention} attention)")
     elif mfu.peak_tflops is None:
         lines += entry("MFU", f"n/a ({_no_peak(result)})")
+    lines += _hardware(result)
     if result.days_per_1t_tokens is not None and result.comparable:
         lines += entry("1T tokens", f"{result.days_per_1t_tokens:.2f} days")
     return lines

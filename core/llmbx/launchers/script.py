@@ -42,6 +42,9 @@ def check_launch(launch: Launch, wrappings: Sequence[Wrapping]) -> None:
             raise UsageError(f"phase {role!r}: two phases of the launch have this role")
     if len(wrappings) != len(roles):
         raise UsageError(f"{len(roles)} phases ({', '.join(roles)}) but {len(wrappings)} wrappings")
+    for companion in launch.companions:
+        if not _ROLE.fullmatch(companion.name) or not companion.argv:
+            raise UsageError(f"companion {companion.name!r}: expected a name of a-z, 0-9, - and _, and an argv")
     for phase in launch.phases:
         if not phase.argv:
             raise UsageError(f"phase {phase.role!r}: its argv is empty")

@@ -66,12 +66,22 @@ def shim_name(phase: Phase) -> str:
 
 def render_shim(phase: Phase, launch: Launch) -> str:
     """Render the shim of one phase. Raises `UsageError` for a rank selector that does not match the phase."""
-    lines = [_HEAD.format(role=phase.role), _RANK, _EXPORT, _NODE, f"set -- {shlex.join(phase.argv)}\n"]
+    lines = [_HEAD.format(role=phase.role), _RANK, _EXPORT, _NODE]
+    lines += [_companion(companion) for companion in launch.companions]
+    lines.append(f"set -- {shlex.join(phase.argv)}\n")
     world = launch.ranks_of(phase)
     lines += [_prefix(prefix, world) for prefix in reversed(phase.prefixes)]
     if launch.ranks_per_numa_node:
         lines.append(_NUMA.replace("RANKS", str(launch.ranks_per_numa_node)))
     return "".join([*lines, 'exec "$@"\n'])
+
+
+def _companion(companion: Launch.Companion) -> str:
+    """Start a companion, detached from the rank: a process that it does not know must not be its child."""
+    out = f'< /dev/null > /dev/null 2> "{companion.name}/node-$LLMBX_NODE_RANK.err"'
+    start = f"(LLMBX_COMPANION_OF=$$ {shlex.join(companion.argv)} {out} &)"
+    beside = f"mkdir -p {companion.name} && {start}"
+    return f'[ "$LLMBX_LOCAL_RANK" -ne 0 ] || {{ {beside}; }} 2> /dev/null # beside the ranks of this node\n'
 
 
 def _prefix(prefix: Prefix, world: int) -> str:

@@ -11,6 +11,7 @@ from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner, RunGroup, SinceBoot
 from .launch import JOB_NAME, PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .measure import Measure, Source, SourceRecord
+from .observed import Observed
 from .profiler import Figure, Obstacle, Profiler
 from .result import Bounds, Expected, Figures, Result, Stability
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table

@@ -122,6 +122,22 @@ class Mount(Value, frozen=True):
 class Launch(Value, frozen=True):
     """Everything a launcher needs to start a run."""
 
+    class Companion(Value, frozen=True):
+        """A program that runs once on each node beside the ranks, for example to sample what the machine does.
+
+        The first rank of a node starts it just before its own program, in the same container, so that it sees the same
+        processes and devices under every launcher and runtime. It gets the variables of that rank and
+        `LLMBX_COMPANION_OF`, the process id of the rank, with which it must end. What it prints to standard error is
+        kept in NAME/node-N.err; neither a missing program nor its exit code matters to the run.
+        """
+
+        name: str
+        """Name of the companion, of a-z, 0-9, - and _, and of its folder in the run folder."""
+        argv: tuple[str, ...]
+        """Its command line, run in the run folder."""
+        files: dict[str, bytes] = {}
+        """Files to write before the start, in its folder: name -> content."""
+
     nodes: Positive
     """Number of nodes."""
     ranks_per_node: Positive
@@ -138,6 +154,8 @@ class Launch(Value, frozen=True):
     """Each rank is bound to the cores and memory of the NUMA node of its GPU; if the machine does not tell which one it
     is, of NUMA node (local rank // this). None: no binding.
     """
+    companions: tuple[Launch.Companion, ...] = ()
+    """Programs beside the ranks of each node; core adds those of `register_companions`."""
 
     @property
     def world_size(self) -> int:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from .base import Value
 from .measure import Better, MeasureKind
+from .observed import Observed
 from .workload import Convention, Parallelism
 
 
@@ -339,6 +340,12 @@ class Result(Value, frozen=True):
     """GPU-hours of all attempts."""
     phase_step_time_s: dict[str, float] = {}
     """Seconds per step by phase, of runs that train in several phases."""
+    nodes: tuple[Observed.Node, ...] = ()
+    """The nodes with their ranks and GPUs; empty if they were not sampled."""
+    hardware: Observed.Hardware = Observed.Hardware()
+    """What the GPUs could do at their clocks, and the energy that they used."""
+    stragglers: Observed.Stragglers = Observed.Stragglers()
+    """How evenly the ranks worked, and which one the others waited for."""
     checks: tuple[CheckOutcome, ...] = ()
     """Checks that found something or were not possible; the others passed."""
     warnings: tuple[str, ...] = ()

@@ -67,6 +67,8 @@ class Peak(Value, frozen=True):
     """Name of the peak, with the GPU and the dtype."""
     source: str
     """Source of the value."""
+    clock_mhz: float | None = None
+    """Clock of the GPU for which the value holds."""
 
 
 class RunSpec(Handling, frozen=True, kw_only=True):

@@ -25,7 +25,10 @@ from ..logs.training_log import TrainingLog
 from ..measure.judge import NO_JUDGE, Judge
 from ..model import (
     Check,
+    Evidence,
     Expected,
+    Launch,
+    Observed,
     Obstacle,
     Profiler,
     RunGroup,
@@ -393,6 +396,20 @@ class Plugins:
         except LlmbxError as error:
             return [failed_check(self.judge.plugin, str(error))]
 
+    def companions(self, spec: RunSpec, launch: Launch) -> list[Launch.Companion]:
+        """Return the programs that plugins run beside the ranks of each node."""
+        answers = self.gather("register_companions", spec=spec, launch=launch)
+        return [companion for _, companions in answers for companion in companions]
+
+    def observe_run(self, evidence: Evidence) -> Observed:
+        """Return what a plugin observed of a run; a plugin that fails leaves a warning in the result."""
+        if evidence.run_dir is None:
+            return Observed()
+        try:
+            return self._first("observe_run", evidence=evidence) or Observed()
+        except PluginError as error:
+            return Observed(warnings=(f"what the nodes and ranks did is unknown: {error}",))
+
     def write_sections(self, path: Path, title: str, sections: Sequence[Section]) -> None:
         """Write a page of sections with the first plugin that can. Raises `UsageError` if no plugin can."""
         if not self._first("write_sections", path=path, title=title, sections=sections):
@@ -459,9 +476,10 @@ class Plugins:
         return None
 
     def report_sections(self, spec: RunSpec, run_dir: Path) -> list[Section]:
-        """Return the profilers' report sections of a run; a profiler that fails has one section with its error."""
+        """Return the report sections of a run; a plugin that fails has one section with its error."""
         sections: list[Section] = []
-        for name in spec.profilers:
+        watching = hooks.implementers(self.manager, "register_companions")
+        for name in dict.fromkeys((*spec.profilers, *watching)):
             try:
                 answers = self.ask(name, "report_sections", spec=spec, run_dir=run_dir)
                 sections += [section for answer in answers for section in answer]

@@ -81,6 +81,13 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     notes = (*_notes(run, reading), *(() if plugins.judges else (NO_PLUGIN,)))
     phases = _phases(run.record, reading.log, reading.figures)
     result = result_of(run, status, verdict, reading.figures, outcomes, doubts, notes, phases, outside_s)
+    seen = plugins.observe_run(evidence)
+    result = result.replace(
+        nodes=seen.nodes,
+        hardware=seen.hardware,
+        stragglers=seen.stragglers,
+        warnings=(*result.warnings, *seen.warnings),
+    )
     return Ended(run=run, status=status, log=reading.log, result=result)
 
 

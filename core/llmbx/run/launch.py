@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +50,16 @@ def render(spec: RunSpec, context: RunContext, image: Image, folder: Path) -> Re
     own = captured_by(spec, launch, context.plugins)
     for profiler in (*spec.profilers, *own):
         launch = context.plugins.ask(profiler, "wrap_command", spec=spec, launch=launch) or launch
+    launch = with_companions(launch, context.plugins.companions(spec, launch))
     wrappings = tuple(context.runtime.wrap(spec, launch, phase, image, folder) for phase in launch.phases)
     return Rendered(launch, wrappings, context.launcher.render(spec, launch, wrappings, folder), own)
+
+
+def with_companions(launch: Launch, companions: Sequence[Launch.Companion]) -> Launch:
+    """Return the launch with programs beside its ranks, and with their files."""
+    files = {f"{each.name}/{name}": content for each in companions for name, content in each.files.items()}
+    beside: Launch = launch.replace(companions=(*launch.companions, *companions), files={**launch.files, **files})
+    return beside
 
 
 def captured_by(spec: RunSpec, launch: Launch, plugins: Plugins) -> tuple[str, ...]:

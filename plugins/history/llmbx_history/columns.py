@@ -120,6 +120,34 @@ COLUMNS: dict[str, Column] = {
     "expected.source": Column("text", "", "what the predictions are from"),
     "expected.unknown_because": Column("text", "", "why nothing is predicted"),
     "gpu_hours": Column("number", "GPU hours", "GPU time of all attempts"),
+    "hardware.mfu": Column("number", "fraction", "MFU by the peak at the clock that the GPUs had"),
+    "hardware.clock_mhz": Column("number", "MHz", "mean clock of the GPUs over the window"),
+    "hardware.peak_clock_mhz": Column("number", "MHz", "clock of the data sheet's peak"),
+    "hardware.because": Column("text", "", "why something of the hardware is unknown"),
+    "hardware.power_w": Column("number", "W", "mean power of a GPU over the window"),
+    "hardware.joules_per_step": Column("number", "J", "energy of all GPUs a step"),
+    "hardware.tokens_per_joule": Column("number", "tokens/J", "tokens per joule of the GPUs"),
+    "hardware.slowed_by_power": Column(
+        "number", "fraction", "share of the time in which the power limit lowered the clock"
+    ),
+    "hardware.slowed_by_heat": Column(
+        "number", "fraction", "share of the time in which the temperature lowered the clock"
+    ),
+    "stragglers.ranks": Column("count", "ranks", "ranks whose steps were measured"),
+    "stragglers.steps": Column("count", "steps", "steps that all of these ranks measured"),
+    "stragglers.before_s": Column("number", "s", "mean time of a rank before the ranks meet"),
+    "stragglers.slowest_before_s": Column("number", "s", "the same of the slowest rank"),
+    "stragglers.wait_s": Column("number", "s", "mean wait of a rank where they meet"),
+    "stragglers.slowest_rank": Column("count", "", "rank for which the others wait"),
+    "stragglers.slowest_node": Column("text", "", "its node"),
+    "stragglers.lost_s_per_step": Column(
+        "number", "s", "how long the others wait for it in a step"
+    ),
+    "nodes": Column(
+        "text",
+        "",
+        "nodes, their ranks and the UUIDs of the ranks' GPUs, as JSON: {NODE: {RANK: UUID}}",
+    ),
     "user": Column("text", "", "user who started the run"),
     "llmbx_version": Column("text", "", "version of llmbx that started the run"),
     "experiment": Column("text", "", "experiment, the last folder of the run"),

@@ -35,6 +35,8 @@ def flatten(members: Mapping[str, Any], prefix: str = "") -> Values:
         name = prefix + key
         if name == "measures":
             values[name] = _measures_text(member)
+        elif name == "nodes":
+            values[name] = _nodes_text(member)
         elif type(member) is dict:
             values.update(flatten(member, f"{name}."))
         elif name in COLUMNS and member is not None:
@@ -56,6 +58,20 @@ def fit(value: Any, kind: Kind) -> Scalar:
 def words(tags: Sequence[str]) -> str:
     """Tags as one text that contains ` tag ` for each of them."""
     return f" {' '.join(tags)} " if tags else ""
+
+
+def _nodes_text(nodes: object) -> str | None:
+    """The UUID of each rank's GPU by node and rank, as JSON; None if there is none, or damaged."""
+    if type(nodes) is not list:
+        return None
+    named: dict[str, dict[str, str | None]] = {}
+    try:
+        for node in nodes:
+            uuids = {rank: gpu["uuid"] for gpu in node["gpus"] for rank in gpu["ranks"]}
+            named[node["node"]] = {str(rank): uuids.get(rank) for rank in node["ranks"]}
+        return msgspec.json.encode(named).decode() if named else None
+    except (KeyError, TypeError, UnicodeError):
+        return None
 
 
 def _measures_text(measures: object) -> str | None:

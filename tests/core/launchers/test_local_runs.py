@@ -20,7 +20,7 @@ from llmbx.errors import InfraError, UsageError
 from llmbx.launchers import detached
 from llmbx.launchers.local import LocalLauncher
 from llmbx.launchers.processes import PLACE
-from llmbx.model import Job, Prefix, Wrapping
+from llmbx.model import Job, Launch, Prefix, Wrapping
 
 from ...patience import PATIENCE_S, wait_until
 from .conftest import LocalRun, make_launch, make_spec, shell_phase
@@ -216,6 +216,26 @@ def three_phases(skip: bool = True) -> tuple[object, ...]:
         makes=("profile",), skip_if="cache/profile",
     )  # fmt: skip
     return collect, convert, shell_phase("echo train $LLMBX_RANK")
+
+
+def test_a_companion_runs_once_beside_the_ranks_of_a_phase(start: Start) -> None:
+    says = 'echo "$LLMBX_RANK $LLMBX_COMPANION_OF" >> seen; while kill -0 "$LLMBX_COMPANION_OF"; do sleep 0.1; done'
+    beside = Launch.Companion(name="beside", argv=("/bin/sh", "-c", f"{{ {says}; echo ended >> seen; }} 2> /dev/null"))
+    run = start(make_launch('echo "mine $$"; while [ ! -s seen ]; do sleep 0.1; done', ranks=3, companions=(beside,)))
+    assert run.end().exit_code == 0
+    (first,) = re.findall(r"mine (\d+)", (run.folder / "rank-0.log").read_text())
+    assert (run.folder / "seen").read_text().split("\n")[0] == f"0 {first}"
+    assert (run.folder / "seen").read_text().count("0 ") == 1
+
+
+@pytest.mark.parametrize(
+    ("program", "prints"), [("/nonexistent/python3", "/nonexistent/python3: not found"), ("exit 7", "")]
+)
+def test_a_companion_that_fails_does_not_matter(start: Start, program: str, prints: str) -> None:
+    argv = (program,) if program.startswith("/") else ("/bin/sh", "-c", program)
+    run = start(make_launch("echo trained", companions=(Launch.Companion(name="beside", argv=argv),)))
+    assert run.end().exit_code == 0 and run.log == "trained\n"
+    wait_until(lambda: prints in (run.folder / "beside" / "node-0.err").read_text())
 
 
 def test_phases_run_in_order_with_a_barrier_between(start: Start) -> None:

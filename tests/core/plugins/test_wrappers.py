@@ -18,11 +18,13 @@ from llmbx.measure.judge import Judge
 from llmbx.model import (
     ConfigurationProgram,
     Environment,
+    Evidence,
     Expected,
     ExpectedConfiguration,
     Image,
     ImageRequest,
     Launch,
+    Observed,
     Obstacle,
     Phase,
     Profiler,
@@ -53,14 +55,14 @@ ANSWERS: dict[str, Any] = {
     "compute_flops": Flops(full=1.0, causal=1.0, formula="6ND"),
     "find_runs": RunGroup(folders=()), "expect_configuration": ExpectedConfiguration(),
     "write_sections": True, "profiler_obstacle": Obstacle(problem="a", fix="b"), "predict_run": Expected(),
-    "configuration_program": ConfigurationProgram(environment=ENVIRONMENT, argv=()),
+    "observe_run": Observed(), "configuration_program": ConfigurationProgram(environment=ENVIRONMENT, argv=()),
     "register_settings": OwnSettings,
 }  # fmt: skip
 """A valid answer of each hook that has one; the others collect lists."""
 
 ARGUMENTS = {
     "image": Image(kind="host", reference="", python="python"), "launch": LAUNCH, "run_dir": Path(), "path": Path(),
-    "title": "", "sections": (), "text": "",
+    "title": "", "sections": (), "text": "", "evidence": Evidence(steps=()),
     "install": Install(root="/nowhere", origin="test"),
 }  # fmt: skip
 

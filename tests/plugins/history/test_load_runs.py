@@ -18,6 +18,7 @@ import pytest
 import llmbx
 from llmbx.config.install import Install
 from llmbx.errors import UsageError
+from llmbx.model import Observed
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT
 from llmbx_history.columns import COLUMNS
@@ -142,5 +143,17 @@ def test_importing_llmbx_imports_nothing_of_it() -> None:
 def test_every_column_has_a_meaning_and_its_unit() -> None:
     assert all(column.meaning for column in COLUMNS.values())
     assert all(column.kind in ("number", "count") for column in COLUMNS.values() if column.unit)
-    seconds = {name for name in COLUMNS if "step_time_s" in name.split(".") or name.startswith("timing.")}
+    stragglers = {f"stragglers.{name}" for name in ("before_s", "slowest_before_s", "wait_s", "lost_s_per_step")}
+    timed = {name for name in COLUMNS if "step_time_s" in name.split(".") or name.startswith("timing.")}
+    seconds = timed | stragglers
     assert {name for name, column in COLUMNS.items() if column.unit == "s"} == seconds
+
+
+def test_a_run_is_found_by_the_uuid_of_its_gpu(
+    load: Load, run_factory: RunFactory, install: Install, plugins: Plugins
+) -> None:
+    gpus = [Observed.Gpu(index=number, uuid=f"GPU-{number}", ranks=(number,)) for number in range(2)]
+    nodes = (Observed.Node(node="n7", ranks=(0, 1), gpus=tuple(gpus)),)
+    run_factory.put(noise(5, 1.0), result={"nodes": nodes})
+    (row,) = load(where="nodes like '%GPU-1%'").rows()
+    assert json.loads(row["nodes"]) == {"n7": {"0": "GPU-0", "1": "GPU-1"}}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import rank, seen
-from llmbx_maxtext.entry import configuration, profile_cache, ranges, xla_flags
+from llmbx_maxtext.entry import configuration, profile_cache, ranges, steps, xla_flags
 
 VARIABLES = ("MAXTEXT_", "LIBTPU_", "XLA_PYTHON_", "M_")
 """Beginnings of the names of variables that change what the framework does (`M_` overrides MaxText's configuration)."""
@@ -43,6 +43,7 @@ def main(argv: Sequence[str]) -> None:
         join(spec, this)
     if phase != "collect" and "profiler=nsys" in arguments:
         ranges.mark(cuda=spec["gpu_type"] != "cpu")
+    steps.measure(folder)
     watched = folder if this.first else None
     if this.world == 1:
         run_trainer(spec["program"], arguments, watched)

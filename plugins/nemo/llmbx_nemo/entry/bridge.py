@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import final, seen
+from llmbx.entry import final, seen, step_clock
 from llmbx_nemo.entry import checkpoints, config, execution, patches, performance, published, stubs
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.settings import CHECKPOINTS, CONFIG_FILE, settings
@@ -99,7 +99,9 @@ def pretrain(spec: Spec, host: Host, finished: Any) -> None:
         return train(*args, **kwargs)
 
     bridge._pretrain = recorded
-    watchers = callbacks.chosen(spec, host, saves_again=hasattr(bridge, "save_checkpoint"))
+    clock = step_clock.of_torch(Path())
+    patches.measure_reductions(clock)
+    watchers = callbacks.chosen(spec, host, clock, saves_again=hasattr(bridge, "save_checkpoint"))
     if loop.has_callbacks(bridge.pretrain):
         bridge.pretrain(finished, forward_step, callbacks=watchers)
     else:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from llmbx.entry.step_clock import StepClock
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.loop import Callback
 from llmbx_nemo.entry.step_profile import StepProfile, of_rank
 
 
-def chosen(spec: Spec, host: Host, saves_again: bool) -> list[Callback]:
+def chosen(spec: Spec, host: Host, clock: StepClock, saves_again: bool) -> list[Callback]:
     """Return the callbacks that this rank needs.
 
     `saves_again` states whether the installed version saves a second checkpoint after the training loop.
     """
-    callbacks: list[Callback] = []
+    callbacks: list[Callback] = [Clocked(clock)]
     if profile := of_rank(spec, host):
         callbacks.append(Profiled(profile))
     if host.cuda and not host.te:
@@ -26,6 +27,22 @@ def chosen(spec: Spec, host: Host, saves_again: bool) -> list[Callback]:
     if spec["checkpoint"]["save"] and saves_again:
         callbacks.append(SaveOnce())
     return callbacks
+
+
+class Clocked(Callback):
+    """Measures the steps."""
+
+    def __init__(self, clock: StepClock) -> None:
+        self.clock = clock
+
+    def on_train_step_start(self, context: Any) -> None:
+        self.clock.begin(context.state.train_state.step)
+
+    def on_train_step_end(self, context: Any) -> None:
+        self.clock.end()
+
+    def on_train_end(self, context: Any) -> None:
+        self.clock.close()
 
 
 class SaveOnce(Callback):

@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import final, rank, seen
+from llmbx.entry import final, rank, seen, step_clock
 from llmbx_nemo.entry import execution, nemo2_cpu, nemo2_final, nemo2_recipe, patches, step_profile, stubs
 from llmbx_nemo.entry.config import ConfigError
 from llmbx_nemo.entry.execution import Host, Spec
@@ -75,7 +75,29 @@ def pretrain(recipe: Any, profile: StepProfile | None = None) -> None:
         trainer.callbacks.append(recorder(before))
     if profile:
         add_profile(arguments["trainer"].callbacks, profile)
+    add_clock(arguments["trainer"].callbacks)
     task()
+
+
+def add_clock(callbacks: list[Any]) -> None:
+    """Let Lightning notify a clock of the rank's steps."""
+    from lightning.pytorch.callbacks import Callback
+    from nemo.lightning.pytorch.callbacks.nsys import get_current_epoch_step
+
+    clock = step_clock.of_torch(Path())
+    patches.measure_reductions(clock)
+
+    class Clocked(Callback):
+        def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+            clock.begin(get_current_epoch_step(trainer))
+
+        def on_train_batch_end(self, *_: Any) -> None:
+            clock.end()
+
+        def on_train_end(self, *_: Any) -> None:
+            clock.close()
+
+    callbacks.append(Clocked())
 
 
 def add_profile(callbacks: list[Any], profile: StepProfile) -> None:

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from llmbx.entry.step_clock import StepClock
+
 COMPILERS = ("megatron.bridge.training.initialize",)
 """Modules that import the function `compile_helpers`, which compiles the helpers of the dataset, by name."""
 
@@ -21,6 +23,19 @@ def install() -> None:
     _helpers()
     _mock_tokens()
     _checkpoint_writer()
+
+
+def measure_reductions(clock: StepClock) -> None:
+    """Let the clock measure where Megatron waits for the reduction of the gradients."""
+    from megatron.core.distributed import DistributedDataParallel
+
+    finish = DistributedDataParallel.finish_grad_sync
+
+    def measured(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with clock.meeting():
+            return finish(self, *args, **kwargs)
+
+    DistributedDataParallel.finish_grad_sync = measured
 
 
 def _router() -> None:

@@ -1,0 +1,1 @@
+"""The program that runs on each node: one file, without llmbx."""
