@@ -44,6 +44,8 @@ RECIPES = {
     "qwen3-bridge-0.6": {"megatron-bridge": "0.6.2", "megatron-core": "0.19.2"},
     "gpt-oss-bridge-0.6": {"megatron-bridge": "0.6.2", "megatron-core": "0.19.2"},
     "nemotron3-bridge-0.6": {"megatron-bridge": "0.6.2", "megatron-core": "0.19.2"},
+    "kimi-k2-bridge-0.6": {"megatron-bridge": "0.6.2", "megatron-core": "0.19.2"},
+    "nemotron-h-bridge-0.6": {"megatron-bridge": "0.6.2", "megatron-core": "0.19.2"},
 }
 """The versions inside each recipe's image."""
 

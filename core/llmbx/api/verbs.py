@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from ..catalog.references import Published as PublishedReferences
     from ..catalog.scales import evaluate as evaluate_scale
     from ..catalog.scales import scales as scales_of
+    from ..catalog.workloads import environment as recipe_environment
     from ..cli.cases import Case, print_cases
     from ..cli.completion import RUN as RUN_ARGUMENT
     from ..cli.completion import WORKLOAD as WORKLOAD_ARGUMENT
     from ..cli.explicit_options import explicit_options
     from ..cli.extensions import Extension
     from ..cli.log_reading import LogReading
+    from ..cli.main import Verbs
     from ..cli.numbers import Above as NumberAbove
     from ..cli.numbers import fraction as parse_fraction
     from ..cli.options import RUN_OPTIONS, RunCommand, output_option, pop_settings, run_options, which_workload
@@ -54,11 +56,13 @@ if TYPE_CHECKING:
 PLACES = {
     "catalog.references": "PublishedReferences:Published",
     "catalog.scales": "evaluate_scale:evaluate scales_of:scales",
+    "catalog.workloads": "recipe_environment:environment",
     "cli.cases": "Case print_cases",
     "cli.completion": "RUN_ARGUMENT:RUN WORKLOAD_ARGUMENT:WORKLOAD",
     "cli.explicit_options": "explicit_options",
     "cli.extensions": "Extension",
     "cli.log_reading": "LogReading",
+    "cli.main": "Verbs",
     "cli.numbers": "NumberAbove:Above parse_fraction:fraction",
     "cli.options": "RUN_OPTIONS RunCommand output_option pop_settings run_options which_workload",
     "cli.output": "OutputPath format_cell:cell format_option print_heading:heading print_json print_note print_rows "

@@ -199,6 +199,8 @@ class Exports(Value, frozen=True):
     """Dtypes that it applies to (empty: all)."""
     gpu_types: tuple[str, ...] = ()
     """GPU types that it applies to (empty: all)."""
+    min_gpus: int = 1
+    """Smallest number of GPUs that it applies to."""
     pipelined: bool | None = None
     """True: only with several pipeline stages; false: only with one; None: both."""
 

@@ -16,10 +16,16 @@ FOLDER = "hub"
 
 
 class HubModel(Value, frozen=True):
-    """A model on the hub: its `config.json`, and the commit that a recipe names (None: whichever is the newest)."""
+    """A model on the hub: its `config.json`, and the commit that a recipe names (None: whichever is the newest).
+
+    `files` are others that its `config.json` needs, by name; `same_as` is the type of Transformers' own that such a
+    model has without them.
+    """
 
     config: dict[str, Any]
     revision: str | None = None
+    files: dict[str, str] = {}
+    same_as: str | None = None
 
 
 @functools.cache
@@ -66,7 +72,11 @@ def config_of(spec: RunSpec) -> dict[str, Any] | None:
     name = spec.architecture.get("hub")
     if not isinstance(name, str):
         return None
-    config, model = dict(hub_models()[name].config), spec.model
+    entry, model = hub_models()[name], spec.model
+    config = dict(entry.config)
+    if entry.same_as:
+        config["model_type"] = entry.same_as
+        config.pop("auto_map", None)
     for size, key in SIZES.items():
         if key in config and (value := getattr(model, size)) is not None:
             config[key] = value
@@ -81,9 +91,9 @@ def config_of(spec: RunSpec) -> dict[str, Any] | None:
 
 
 def mixed(model: ModelShape) -> str:
-    """Return the layers of a hybrid, one letter each: M is Mamba, E experts, * attention."""
+    """Return the layers of a hybrid, one letter each: M is Mamba, E experts, - a dense part, * attention."""
     counts = {"M": model.ssm_layers or 0, "*": model.attention_layers or 0}
-    counts["E"] = model.layers - sum(counts.values())
+    counts["E" if model.experts else "-"] = model.layers - sum(counts.values())
     places = [((index + 0.5) / count, letter) for letter, count in counts.items() for index in range(count)]
     return "".join(letter for _, letter in sorted(places))
 
@@ -101,4 +111,5 @@ def cache_files(repositories: Sequence[str]) -> dict[str, bytes]:
         folder = f"{FOLDER}/models--{name.replace('/', '--')}"
         files[f"{folder}/refs/main"] = commit.encode()
         files[f"{folder}/snapshots/{commit}/config.json"] = text
+        files |= {f"{folder}/snapshots/{commit}/{file}": source.encode() for file, source in model.files.items()}
     return files

@@ -13,6 +13,7 @@ from llmbx.api import ExpectedConfiguration, UsageError
 from llmbx.api.verbs import (
     RUN_ARGUMENT,
     RUN_OPTIONS,
+    Verbs,
     Workspace,
     format_option,
     load_workspace,
@@ -54,9 +55,9 @@ def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.group("catalog")
+@click.group("catalog", cls=Verbs, within="catalog")
 def command() -> None:
-    """Compare the catalog's configurations with upstream's."""
+    """Compare the catalog's configurations with upstream's; plugins add more commands."""
 
 
 @command.command("diff")

@@ -234,7 +234,7 @@ def test_profiled_steps_ranks_and_file_names() -> None:
         ("grok1", "nemo2"): ("45-50", 50, "all", "{workload}-{size}-{dtype}_{gpus}g_{job}_{node}_{local_rank}"),
         **{
             (name, "bridge-0.6"): ("45-50", 50, "0", "profile_{pid}_{job}_node{node}_rank{rank}")
-            for name in ("llama3.1", "deepseek-v3", "qwen3", "gpt-oss", "nemotron3")
+            for name in ("llama3.1", "deepseek-v3", "kimi-k2", "qwen3", "gpt-oss", "nemotron3", "nemotron-h")
         },
     }
 

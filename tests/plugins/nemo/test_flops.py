@@ -109,6 +109,18 @@ def test_the_parameters_of_a_model_are_those_of_its_card(workload: str, size: st
 
 
 @pytest.mark.parametrize(
+    ("workload", "size", "billions", "vocab_size"),
+    [("gpt-oss", "20b", 20.9, 201088), ("kimi-k2", "1t", 1026, 163840), ("nemotron-h", "56b", 56.3, 131072)],
+)
+def test_the_parameters_with_the_vocabulary_of_the_card(
+    workload: str, size: str, billions: float, vocab_size: int
+) -> None:
+    """The recipes of gpt-oss 20b and Nemotron-H have another vocabulary than the published model."""
+    model = MODELS[workload, size].replace(vocab_size=vocab_size)
+    assert sum(term.parameters for term in flops.compute(model).terms) / 1e9 == pytest.approx(billions, rel=1e-3)
+
+
+@pytest.mark.parametrize(
     ("workload", "size", "billions", "embedding"),
     [  # of the model cards, which count the input embedding or leave it out
         ("deepseek-v3", "671b", 37.0, True),
@@ -156,6 +168,9 @@ def uncounted(model: ModelShape) -> float:
         ("qwen3", "30b-a3b", 23.006281728e9),
         ("qwen3", "235b-a22b", 148.034813952e9),
         ("gpt-oss", "120b", 32.630404608e9),
+        ("gpt-oss", "20b", 22.86187776e9),
+        ("kimi-k2", "1t", 204.477394944e9),
+        ("nemotron-h", "56b", 335.372353536e9),
         ("nemotron3", "120b-a12b", 84.727037952e9),
         ("nemotron3", "550b-a55b", 358.914981888e9),
     ],

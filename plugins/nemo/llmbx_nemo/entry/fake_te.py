@@ -48,6 +48,7 @@ CAPABILITIES = {
     "gb200": (10, 0),
     "b300": (10, 3),
     "gb300": (10, 3),
+    "vr200": (10, 7),
 }
 """Compute capability by GPU type. Some settings depend on it."""
 

@@ -108,6 +108,8 @@ def changes(recipe: Any, spec: Spec) -> Fields:
     }
     specified |= {f"model.{field}": spec["model"][key] for key, field in SHAPE.items() if spec["model"].get(key)}
     changed = {name: value for name, value in specified.items() if get_field(recipe, name) != value}
+    if not (spec["offload_layers"] or getattr(model, "cpu_offloading", False)):
+        changed.pop("model.cpu_offloading_num_layers", None)  # a number without the switch
     if parallelism["etp"] is None:
         changed.pop("model.expert_tensor_parallel_size", None)
     for name in ("num_layers", "vocab_size"):  # a recipe may leave them to the pattern of layers and to the tokenizer
@@ -159,19 +161,15 @@ def split(model: Any, layout: str | None) -> None:
 def graphs(model: Any, spec: Spec) -> Fields:
     """Return the fields that switch the recipe's CUDA graphs off, if the user did.
 
-    Raises `ConfigError` if they are to be switched on where the recipe has none.
+    Upstream's program switches the random numbers of CUDA graphs off where there are none. Raises `ConfigError` if they are to be switched on where the recipe has none.
     """
     used = getattr(model, "cuda_graph_impl", "none") != "none"
-    if used == spec["cuda_graphs"]:
-        return {}
-    if not used:
+    if spec["cuda_graphs"] and not used:
         raise ConfigError("this recipe has no CUDA graphs: leave --set cg out")
-    return {
-        "model.cuda_graph_impl": "none",
-        "model.cuda_graph_scope": [],
-        "model.use_te_rng_tracker": False,
-        "rng.te_rng_tracker": False,
-    }
+    if spec["cuda_graphs"]:
+        return {}
+    off: Fields = {"model.use_te_rng_tracker": False, "rng.te_rng_tracker": False}
+    return {**off, "model.cuda_graph_impl": "none", "model.cuda_graph_scope": []} if used else off
 
 
 def own_fields(recipe: Any, spec: Spec, host: Host) -> Fields:

@@ -1,0 +1,1 @@
+"""Write the catalog's rows from what upstream publishes (`llmbx catalog import`)."""

@@ -1,0 +1,179 @@
+"""Call the performance recipes of a Megatron-Bridge tree without its dependencies, and print what they set as JSON.
+
+Run as a program of its own: `python -I -S record.py TREE`, TREE being the folder that holds `megatron/`. The modules of
+recipes are upstream's; everything that they import from elsewhere (torch, Megatron-Core, Transformers) is a stand-in
+whose objects only remember what is set on them. Uses the standard library only.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import json
+import re
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+RECIPES = "megatron.bridge.perf_recipes"
+REAL = (RECIPES, "megatron.bridge.recipes")
+"""Packages whose modules are executed; the rest of the tree is represented by stand-ins."""
+
+FUNCTION = re.compile(r"^(?P<model>.+)_pretrain_(?P<gpus>\d+)gpu_(?P<gpu_type>[a-z]+\d+)_(?P<variant>\w+)_config$")
+
+FIELDS = {
+    "tp": "model.tensor_model_parallel_size",
+    "pp": "model.pipeline_model_parallel_size",
+    "cp": "model.context_parallel_size",
+    "vp": "model.virtual_pipeline_model_parallel_size",
+    "ep": "model.expert_model_parallel_size",
+    "etp": "model.expert_tensor_parallel_size",
+    "mbs": "train.micro_batch_size",
+    "gbs": "train.global_batch_size",
+    "graphs": "model.cuda_graph_impl",
+    "recompute": "model.recompute_granularity",
+    "recompute_layers": "model.recompute_num_layers",
+    "offload": "model.cpu_offloading",
+    "offload_layers": "model.cpu_offloading_num_layers",
+    "fsdp": "ddp.use_megatron_fsdp",
+    "sequence_length": "model.seq_length",
+    "env": "env_vars",
+}
+"""What is read of a configuration, by the name in the output."""
+
+
+LACKING: list[str] = []
+"""Names of files that the function being called would read, and that the tree lacks."""
+
+
+class Thing:
+    """A stand-in: any attribute may be read, set or called. `origin` is the first text in the call that made it."""
+
+    def __init__(self, origin: str | None = None, **values: Any) -> None:
+        self.__dict__["_origin"] = origin
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = Thing(self._origin)
+        self.__dict__[name] = value
+        return value
+
+    def __call__(self, *arguments: Any, **values: Any) -> Thing:
+        texts = [argument for argument in arguments if isinstance(argument, str)]
+        LACKING.extend(Path(text).name for text in texts if text.startswith("/") and not Path(text).exists())
+        return Thing(texts[0] if texts else self._origin, **values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __getitem__(self, key: Any) -> Thing:
+        return Thing(self._origin)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def __mro_entries__(self, bases: Any) -> tuple[type, ...]:
+        return (Thing,)
+
+    def __or__(self, value: Any) -> Thing:
+        return self
+
+    __ror__ = __or__
+
+
+class StandIn(types.ModuleType):
+    """A module with a stand-in for every name."""
+
+    __path__: list[str] = []
+    __all__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = Thing()
+        setattr(self, name, value)
+        return value
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Find stand-ins for all modules but the standard library's and the recipes'."""
+
+    def __init__(self, tree: Path) -> None:
+        self.tree = tree
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return the specification of a module of the recipes, or of a stand-in."""
+        if name.partition(".")[0] in sys.stdlib_module_names:
+            return None
+        if name in REAL or name.startswith(tuple(f"{package}." for package in REAL)):
+            folder = self.tree.joinpath(*name.split(".")[:-1])
+            return importlib.machinery.PathFinder.find_spec(name, [str(folder)])
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """Return the stand-in."""
+        return StandIn(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Leave the stand-in as it is."""
+
+
+def modules(tree: Path) -> Iterator[str]:
+    """Yield the names of the modules of performance recipes."""
+    folder = tree.joinpath(*RECIPES.split("."))
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(tree).with_suffix("")
+        if path.name != "__init__.py":
+            yield ".".join(name.parts)
+
+
+def read(configuration: Any, path: str) -> Any:
+    """Return a value that was set; None for a stand-in, or if there is none."""
+    value = configuration
+    for name in path.split("."):
+        value = vars(value).get(name) if isinstance(value, Thing) else None
+    return value if isinstance(value, (str, int, float, bool, dict)) else None
+
+
+def rows(tree: Path) -> Iterator[dict[str, Any]]:
+    """Yield what each pre-training function sets; `error` for one that cannot be called."""
+    for module_name in modules(tree):
+        module = importlib.import_module(module_name)
+        for name, function in sorted(vars(module).items()):
+            match = FUNCTION.match(name)
+            if match is None or not inspect.isfunction(function) or function.__module__ != module_name:
+                continue
+            row: dict[str, Any] = {"function": name, "module": module_name, **match.groupdict()}
+            row["gpus"] = int(match["gpus"])
+            LACKING.clear()
+            try:
+                configuration = function()
+            except Exception as error:  # noqa: BLE001 - upstream's function may raise anything
+                yield row | {"error": f"{type(error).__name__}: {error}"}
+                continue
+            model = vars(configuration).get("model")
+            yield row | {
+                "files": sorted(set(LACKING)),
+                "hub": model._origin if isinstance(model, Thing) else None,
+                **{key: read(configuration, path) for key, path in FIELDS.items()},
+            }
+
+
+def main() -> None:
+    """Print a JSON array."""
+    tree = Path(sys.argv[1]).resolve()
+    sys.dont_write_bytecode = True
+    sys.meta_path.insert(0, Finder(tree))
+    json.dump(list(rows(tree)), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
