@@ -14,7 +14,7 @@ from llmbx.api import (
 
 from . import performance_rules
 from .performance_rules import stages
-from .published import is_function
+from .published import is_function, splits
 from .settings import settings
 from .suggestions import divisors, either, multiples_around
 
@@ -85,10 +85,10 @@ def counts_ends(layers: int, parts: int) -> bool | None:
 
 
 def _split(spec: RunSpec) -> list[Finding]:
-    """Check that the layers split into stages. A model with prediction layers has a layout of its own."""
+    """Check that the layers split into stages. A model with prediction layers, or a table of splits, has its own layout."""
     pp, vp, layers = spec.parallelism.pp, spec.parallelism.vp or 1, spec.model.layers
     parts = stages(pp, vp)
-    if counts_ends(layers, parts) is not None or spec.model.mtp_layers:
+    if counts_ends(layers, parts) is not None or spec.model.mtp_layers or splits(spec):
         return []
     problem = (
         f"neither {layers} nor {layers + 2} layers (with embedding and loss) split into PP {pp} x VP {vp} = {parts}"

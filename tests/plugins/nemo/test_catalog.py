@@ -259,6 +259,8 @@ def test_folders_and_defaults() -> None:
         "llama4": ("pretraining_llama4_maverick", "400b", "bf16"),
         "grok1": ("pretraining_grok1", "314b", "fp8"),
         "deepseek-v3": ("pretrain_deepseek_v3", "671b", "bf16"),
+        "kimi-k2": ("pretrain_kimi-k2", "1t", "bf16"),
+        "nemotron-h": ("pretrain_nemotron-h", "56b", "fp8"),
         "qwen3": ("pretrain_qwen3", "30b-a3b", "bf16"),
         "gpt-oss": ("pretrain_gpt_oss", "120b", "bf16"),
         "nemotron3": ("pretrain_nemotron3", "120b-a12b", "bf16"),

@@ -8,6 +8,7 @@ Megatron-Bridge 0.6), and what a run of llmbx needs.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -152,8 +153,13 @@ def split(model: Any, layout: str | None) -> None:
     if layout is None:
         model.pipeline_model_parallel_layout = None
         return
+    chosen = function(layout)
     try:
-        function(layout)(model)
+        if "pp_size" in inspect.signature(chosen).parameters:  # Kimi's returns the layout, DeepSeek's sets it
+            vp = model.virtual_pipeline_model_parallel_size
+            model.pipeline_model_parallel_layout = chosen(model.pipeline_model_parallel_size, vp)
+        else:
+            chosen(model)
     except ValueError as error:
         raise ConfigError(f"no pipeline layout for these stages: {error}") from None
 
