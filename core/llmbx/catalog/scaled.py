@@ -29,12 +29,7 @@ def scaled(rows: Sequence[tuple[Recipe, Row]], to: int, what: str) -> Scaled:
     recipe, row, count = min(pairs, key=lambda pair: _distance(pair[1], pair[2], to))
     gbs, unit = evaluate(row.gbs, count), _unit(row, count)
     if to % unit == 0:
-        finding = Finding(
-            rule="scaled",
-            problem=f"scaled from {count} to {to} GPUs, with the batch of a data-parallel rank; no published figure",
-            fix="compare it with runs that are scaled in the same way",
-            warning=True,
-        )
+        finding = scaled_finding(count, to)
     else:
         nearest = [number for number in (to // unit * unit, (to // unit + 1) * unit) if number]
         problem = f"{what} has no configuration for {to} GPUs, and that for {count} GPUs does not scale to them"
@@ -42,6 +37,16 @@ def scaled(rows: Sequence[tuple[Recipe, Row]], to: int, what: str) -> Scaled:
     fsdp = evaluate(row.fsdp, count) if isinstance(row.fsdp, str) and to % unit else row.fsdp
     row = row.replace(gbs=Row.scaled_batch(gbs, count, to) or max(1, gbs * to // count), fsdp=fsdp)
     return Scaled(recipe=recipe, row=row, gpus=count, finding=finding)
+
+
+def scaled_finding(count: int, to: int) -> Finding:
+    """What is said about a row for `to` GPUs that was scaled from `count`."""
+    return Finding(
+        rule="scaled",
+        problem=f"scaled from {count} to {to} GPUs, with the batch of a data-parallel rank; no published figure",
+        fix="compare it with runs that are scaled in the same way",
+        warning=True,
+    )
 
 
 def _unit(row: Row, count: int) -> int:

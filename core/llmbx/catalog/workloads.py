@@ -12,7 +12,7 @@ from ..model import Finding, Recipe, Row, Setting, Value, Workload
 from ..model.settings import Settings, fields
 from ..model.workload import ScalarType
 from ..phrases import did_you_mean, either
-from .scaled import scaled
+from .scaled import scaled, scaled_finding
 from .scales import ANY, admits, evaluate, scales
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ __all__ = [
     "newest_first",
     "rows_of",
     "scales",
+    "size_name",
     "walltime_minutes",
     "with_declared",
 ]
@@ -50,6 +51,12 @@ DTYPES = {"bfloat16": "bf16", "float32": "fp32", "fp8_mx": "mxfp8", "fp8-mx": "m
 def dtype_name(name: str) -> str:
     """The name of a dtype that other programs call `name`: bf16 for bfloat16; else `name`."""
     return DTYPES.get(name, name)
+
+
+def size_name(name: str, sizes: Iterable[str]) -> str:
+    """The size that is meant by its first part: 30b-a3b for 30b if no other one begins so; else `name`."""
+    begin_so = [size for size in sizes if size == name or size.startswith(f"{name}-")]
+    return begin_so[0] if len(begin_so) == 1 else name
 
 
 class Choice(Value, frozen=True):
@@ -231,8 +238,9 @@ def _of_scale(rows: list[tuple[Recipe, Row]], gpus: int, what: str) -> Choice:
     """The first row with this number of GPUs, else the nearest one, scaled."""
     for recipe, row in rows:
         if admits(row.gpus, gpus):
-            return Choice(recipe=recipe, row=row)
-    made = scaled(rows, gpus, what)
+            findings = (scaled_finding(row.scaled_from, gpus),) if row.scaled_from else ()
+            return Choice(recipe=recipe, row=row, scaled_from=row.scaled_from, findings=findings)
+    made = scaled([(recipe, row) for recipe, row in rows if not row.scaled_from], gpus, what)
     return Choice(recipe=made.recipe, row=made.row, scaled_from=made.gpus, findings=(made.finding,))
 
 

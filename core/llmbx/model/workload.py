@@ -168,6 +168,8 @@ class Row(Value, frozen=True):
     """Layers whose activations are recomputed."""
     offload_layers: int = 0
     """Layers whose activations are offloaded to host memory."""
+    scaled_from: int | None = None
+    """Number of GPUs of the row that upstream's launch scales to these, with the values that it changes."""
     settings: dict[str, Scalar] = {}
     """The framework's own settings, overriding those of the recipe."""
     env: dict[str, str] = {}

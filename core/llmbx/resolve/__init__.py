@@ -66,7 +66,7 @@ def resolve(
     workload = plugins.workload(request.workload, request.plugin)
     profile = choose_profile(config, cluster_files, request.cluster)
     _refuse_secrets(environ, request, profile)
-    layers = Layers(request, environ, profile)
+    layers = Layers(request, environ, profile, workload.sizes)
     require_tools(layers, plugins)
     layers.plugin_settings = join_plugin_settings(layers, plugins)
     own = take_framework_settings(layers, workload)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..catalog.workloads import dtype_name
+from ..catalog.workloads import dtype_name, size_name
 from ..config.plugin_settings import check_keys, join
 from ..config.request import Request
 from ..errors import UsageError
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 class Layers:
     """The layers in which values are looked up, with the origin of each value found."""
 
-    def __init__(self, request: Request, environ: Mapping[str, str], profile: Profile | None) -> None:
+    def __init__(
+        self, request: Request, environ: Mapping[str, str], profile: Profile | None, sizes: Iterable[str] = ()
+    ) -> None:  # fmt: skip
         self.request = request
+        self.sizes = tuple(sizes)
         self.environment = Request.from_environ(environ)
         self.environ = environ
         self.profile = profile
@@ -30,7 +33,8 @@ class Layers:
 
     def find(self, field: str, option: str = "") -> Any:
         """Return the value of option, environment or profile, in this order, or None."""
-        read = dtype_name if field == "dtype" else lambda value: value
+        names = {"dtype": dtype_name, "size": lambda name: size_name(name, self.sizes)}
+        read: Callable[[Any], Any] = names.get(field, lambda value: value)
         value = getattr(self.request, field, None)
         if value is not None:
             return self.note(field, read(value), option or "--" + field.replace("_", "-"))

@@ -39,7 +39,9 @@ def target_of(
     dtype = layers.find("dtype")
     _require_dtype(layers, workload, size, gpu)
     rows_of = row_type(workload, size, gpu, gpus, dtype, recipe)
-    dtype = dtype or _default_dtype(layers, workload, size, rows_of, gpu)
+    dtype = _of_rows(layers, dtype, _known_dtypes(layers, workload, size, rows_of)) if dtype else _default_dtype(
+        layers, workload, size, rows_of, gpu
+    )
     if not gpu.computes(dtype) and gpu_type not in workloads.known_gpu_types(workload, size, recipe):
         able = _computed(layers, workload, gpu, gpus)
         able = able or [name for name in _known_dtypes(layers, workload, size, rows_of) if gpu.computes(name)]
@@ -65,6 +67,13 @@ def _require_dtype(layers: Layers, workload: Workload, size: str, gpu: hardware.
     if dtype not in dtypes:
         fix = f"use --dtype {either(dtypes)} for the mini, or --gpus N for a cluster"
         raise UsageError(f"{workload.name}: {reason}, nor has the mini: {fix}")
+
+
+def _of_rows(layers: Layers, dtype: str, dtypes: Iterable[str]) -> str:
+    """The dtype, or MXFP8 for FP8 where the rows have no other FP8: upstream's launch calls both FP8."""
+    if dtype == "fp8" and "fp8" not in dtypes and "mxfp8" in dtypes:
+        return str(layers.note("dtype", "mxfp8", f"{layers.origins['dtype']} fp8, which is MXFP8 in these recipes"))
+    return dtype
 
 
 def _computed(

@@ -46,6 +46,9 @@ def _update(
     imported: Imported, tree: Tree, names: Names, image: dict[str, str], folder: Path, check: bool
 ) -> list[str]:
     """Return the differences of a workload, and write its file unless it is only checked."""
+    if not imported.configurations:
+        reasons = "; ".join(imported.left_out)
+        raise UsageError(f"{imported.workload}: none of the functions gives a row: {reasons}")
     path = folder / f"{imported.workload}.toml"
     before, old, after = files.split(files.read(path), path)
     new = block(imported, tree, names, image)

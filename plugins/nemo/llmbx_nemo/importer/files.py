@@ -60,6 +60,7 @@ def configurations(imported: str, path: Path) -> dict[Key, Configuration]:
         )
         for recipe in (convert_toml(table, Recipe, str(path)) for table in tables)
         for row in recipe.rows
+        if not row.scaled_from
         for gpu_type in row.gpu_types
         for dtype in row.dtypes
         for gpus in scales_of(row.gpus)

@@ -18,6 +18,19 @@ class Large(Value, frozen=True):
     gpu_types: tuple[str, ...] = ()
 
 
+class Scale(Value, frozen=True):
+    """Rows for numbers of GPUs to which the launch scales another row, with the values that it changes."""
+
+    workload: str
+    size: str
+    dtypes: tuple[str, ...]
+    gpu_type: str
+    scaled_from: int
+    gpus: tuple[int, ...]
+    values: dict[str, int]
+    settings: dict[str, str] = {}
+
+
 class Names(Value, frozen=True):
     """The contents of `models.toml`."""
 
@@ -29,6 +42,7 @@ class Names(Value, frozen=True):
     gpu_env: dict[str, dict[str, str]]
     images: dict[str, dict[str, str]]
     large: tuple[Large, ...] = ()
+    scales: tuple[Scale, ...] = ()
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from typing import Any
 
 from llmbx.api import Value
 
-from .names import Large, Names
+from .names import Large, Names, Scale
 from .rows import DTYPES, Configuration, Imported, Key
 from .tree import Tree
 
@@ -65,6 +65,7 @@ def block(imported: Imported, tree: Tree, names: Names, image: Mapping[str, str]
         'launchers = { slurm = { segment = "auto", srun = { wait = 60 } } }',
         "rows = [",
         *_rows(imported.configurations, own),
+        *_scales(imported, names.scales, own),
         "]",
         "",
         "[recipes.env]",
@@ -149,13 +150,37 @@ def _rows(configurations: Mapping[Key, Configuration], own: Mapping[Key, Env]) -
         if last not in (None, line.size):
             yield ""
         last = line.size
-        head = {
-            "size": line.size,
-            "dtypes": sorted(line.dtypes, key=list(DTYPES).index),
-            "gpu_types": list(line.gpu_types),
-            "gpus": [str(number) for number in sorted(line.gpus)],
-        }
-        yield f"  {{ {_members(head)}, {line.rest} }},"
+        yield _row(line)
+
+
+def _row(line: Line) -> str:
+    head = {
+        "size": line.size,
+        "dtypes": sorted(line.dtypes, key=list(DTYPES).index),
+        "gpu_types": list(line.gpu_types),
+        "gpus": [str(number) for number in sorted(line.gpus)],
+    }
+    return f"  {{ {_members(head)}, {line.rest} }},"
+
+
+def _scales(imported: Imported, scales: Iterable[Scale], own: Mapping[Key, Env]) -> Iterator[str]:
+    """Yield the rows that the launch scales, after an empty line."""
+    lines = []
+    for scale in (scale for scale in scales if scale.workload == imported.workload):
+        for dtype in scale.dtypes:
+            key = (scale.size, dtype, scale.gpu_type, scale.scaled_from)
+            if key not in imported.configurations:
+                continue
+            base = imported.configurations[key]
+            more = {"scaled_from": scale.scaled_from, **({"settings": scale.settings} if scale.settings else {})}
+            rest = _rest(base.replace(values=base.values | scale.values), scale.scaled_from, own[key])
+            line = Line(
+                size=scale.size, dtypes=(dtype,), gpu_types=(scale.gpu_type,), gpus=scale.gpus,
+                rest=f"{_members(more)}, {rest}",
+            )  # fmt: skip
+            lines.append(line)
+    texts = [_row(line) for line in _merged(lines, "dtypes")]
+    yield from ["", *texts] if texts else []
 
 
 def _merged(lines: Sequence[Line], field: str) -> list[Line]:
