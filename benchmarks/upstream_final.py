@@ -4,7 +4,7 @@
 
 PYTHON has Megatron-Bridge 0.6 (the environment megatron-bridge-0.6-cpu); SCRIPTS is scripts/performance of its tag
 v0.6.0; HUB a folder with the models' config.json (`make upstream` writes it). ROWS is a JSON list of objects with the
-row's `name`, and `model`, `family`, `gpu`, `gpus`, `dtype` and `gpus_per_node` for the program. OUT gets a JSON object
+row's `name`, and `model`, `family`, `gpu`, `gpus`, `dtype`, `gpus_per_node` and `arguments` for the program. OUT gets a JSON object
 with all values of each row. Neither torch's CUDA nor Transformer Engine is needed: llmbx's stand-ins take their place.
 """
 
@@ -68,7 +68,7 @@ def values(row: dict[str, Any]) -> dict[str, Any]:
     sys.argv = [
         "run_script.py", "--model_family_name", row["family"], "--model_recipe_name", row["model"], "--gpu", row["gpu"],
         "--num_gpus", str(row["gpus"]), "--gpus_per_node", str(row["gpus_per_node"]),
-        "--compute_dtype", row["dtype"], *ARGUMENTS,
+        "--compute_dtype", row["dtype"], *row.get("arguments", ()), *ARGUMENTS,
     ]  # fmt: skip
     run_script.main()
     return {name: _portable(value) for name, value in flat.items()}

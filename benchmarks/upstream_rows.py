@@ -55,8 +55,8 @@ def rows_of(tree: Tree) -> Iterator[dict[str, Any]]:
             }
 
 
-def execute(scripts: Path, python: str, rows: list[dict[str, Any]]) -> dict[str, Flat]:
-    """Return all values of each row."""
+def execute(scripts: Path, python: str, rows: list[dict[str, Any]], strict: bool = True) -> dict[str, Flat]:
+    """Return all values of each row; if it is not `strict`, without those that upstream refuses."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         for path, content in cache_files(list(hub_models())).items():
@@ -68,7 +68,8 @@ def execute(scripts: Path, python: str, rows: list[dict[str, Any]]) -> dict[str,
         if done.returncode:
             sys.exit(done.stderr[-3000:])
         result: dict[str, Flat] = json.loads((root / "final.json").read_text())
-    if lacking := [row["name"] for row in rows if row["name"] not in result]:
+    lacking = [row["name"] for row in rows if row["name"] not in result]
+    if lacking and strict:
         sys.exit(f"upstream refuses {', '.join(lacking)}:\n{done.stderr[-2000:]}")
     return result
 

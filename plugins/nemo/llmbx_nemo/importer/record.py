@@ -23,7 +23,7 @@ RECIPES = "megatron.bridge.perf_recipes"
 REAL = (RECIPES, "megatron.bridge.recipes")
 """Packages whose modules are executed; the rest of the tree is represented by stand-ins."""
 
-FUNCTION = re.compile(r"^(?P<model>.+)_pretrain_(?P<gpus>\d+)gpu_(?P<gpu_type>[a-z]+\d+)_(?P<variant>\w+)_config$")
+FUNCTION = re.compile(r"^(?P<model>[^_].*)_pretrain_(?P<gpus>\d+)gpu_(?P<gpu_type>[a-z]+\d+)_(?P<variant>\w+)_config$")
 
 FIELDS = {
     "tp": "model.tensor_model_parallel_size",

@@ -91,10 +91,13 @@ def _why_not(function: Function, length: int | None) -> str:
         return f"samples of {function.sequence_length} tokens"
     if function.gbs is None or function.mbs is None:
         return "no batch size"
+    parallel = (function.tp or 1) * (function.pp or 1) * (function.cp or 1)
+    if function.gpus % parallel:
+        return f"{function.gpus} GPUs are no multiple of TP x PP x CP"
     experts, ranks = (function.ep or 1) * (function.etp or 1), function.gpus // (function.pp or 1)
     if ranks % experts:
         return f"EP {function.ep} does not divide the {ranks} GPUs of a pipeline stage"
-    samples = function.mbs * (function.gpus // ((function.tp or 1) * (function.pp or 1) * (function.cp or 1)))
+    samples = function.mbs * (function.gpus // parallel)
     if function.gbs % samples:
         return f"GBS {function.gbs} is no multiple of the {samples} samples of all data-parallel ranks"
     return ""

@@ -1,0 +1,119 @@
+"""Compare every row of exemplar-performance 26.08, at its number of GPUs, with upstream's executed program.
+
+    python benchmarks/compare_exemplar.py BRIDGE PYTHON > tests/plugins/nemo/exemplar_compared.csv
+
+BRIDGE and PYTHON as in upstream_rows.py. For a row that upstream has no function for, its program scales another one
+(`set_post_overrides`), with what launch.sh passes for some rows. The table says how many values were compared, how many
+differ with a reason (`published/*.toml`), and which others differ. Takes five to fifteen minutes.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from llmbx_nemo.importer.names import shipped_names
+from llmbx_nemo.importer.tree import find_tree, functions
+from llmbx_nemo.published import published
+from llmbx_nemo.upstream import OTHER, program
+from llmbx_site.final_configuration import launch_values
+from upstream_rows import DTYPES, execute
+
+from llmbx.api import ExpectedConfiguration, RunSpec
+from llmbx.api.verbs import Config, Request, load_plugins, read_final, resolve
+
+ROWS = Path(__file__).parents[1] / "tests" / "plugins" / "nemo" / "exemplar.csv"
+COLUMNS = ("workload", "size", "dtype", "gpu_type", "gpus", "scaled_from", "values", "permitted", "differing")
+
+
+def specs() -> Iterator[tuple[str, RunSpec]]:
+    """Yield the runs of the list, with a name for each."""
+    plugins = load_plugins()
+    with ROWS.open(encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            for gpus in map(int, row["gpus"].split()):
+                request = Request(
+                    workload=row["workload"], size=row["size"], dtype=row["here"], gpu_type=row["gpu_type"], gpus=gpus,
+                    launcher="slurm",
+                )  # fmt: skip
+                spec = resolve(request, plugins, Config(), {}, {}, "/install")
+                if spec.workload != "llama3.1-mlperf":  # its function is in no release
+                    yield f"{spec.workload}:{spec.size}/{spec.dtype}/{spec.gpu_type}/{gpus}", spec
+
+
+def row_of(name: str, spec: RunSpec, models: Mapping[Any, str], families: Mapping[str, str]) -> dict[str, Any]:
+    """Return the program's arguments for a run."""
+    model = models[spec.workload, spec.size]
+    arguments: list[str] = []
+    for scale in shipped_names().scales:
+        same = (scale.workload, scale.size, scale.gpu_type) == (spec.workload, spec.size, spec.gpu_type)
+        if same and spec.dtype in scale.dtypes and spec.gpus in scale.gpus:
+            for key, value in scale.values.items():
+                arguments += [{"mbs": "-mb"}.get(key, f"-{key}"), str(value)]
+            if scale.settings:
+                arguments += ["--recompute_modules", "mla_up_proj"]
+    return {
+        "name": name, "model": model, "family": families[model], "gpu": spec.gpu_type, "gpus": spec.gpus,
+        "dtype": DTYPES[spec.dtype], "gpus_per_node": spec.gpus_per_node, "arguments": arguments,
+    }  # fmt: skip
+
+
+def built(runs: Mapping[str, RunSpec], python: str) -> dict[str, Mapping[str, Any]]:
+    """Return llmbx's final configuration of each run, with its launch."""
+    plugins, result = load_plugins(), {}
+    by_workload: dict[str, list[str]] = {}
+    for name, spec in runs.items():
+        by_workload.setdefault(spec.workload, []).append(name)
+    for members in by_workload.values():
+        with tempfile.TemporaryDirectory() as folder:
+            root, programs = Path(folder), {name: program(runs[name]) for name in members}
+            for files in (each.files for each in programs.values()):
+                for path, content in files.items():
+                    (root / path).parent.mkdir(parents=True, exist_ok=True)
+                    (root / path).write_bytes(content)
+            places = {name: root / f"run-{number}" for number, name in enumerate(members)}
+            for name, place in places.items():
+                place.mkdir()
+                (place / "spec.json").write_bytes(programs[name].files["spec.json"])
+            first = programs[members[0]]
+            argv = [python, *first.argv, *(f"{place.name}/spec.json" for place in places.values())]
+            subprocess.run(argv, cwd=root, env={**os.environ, **first.env}, capture_output=True, check=False)
+            for name, place in places.items():
+                final = read_final(place)
+                result[name] = {**final.final, **launch_values(runs[name], plugins)} if final else {}
+    return result
+
+
+def main() -> None:
+    scripts, python = Path(sys.argv[1]) / "scripts" / "performance", sys.argv[2]
+    runs = dict(specs())
+    models = {tuple(target): model for model, target in shipped_names().models.items()}
+    called = functions(find_tree(Path(python).parents[1]))
+    families = {function.model: function.module.split(".")[3] for function in called}
+    rows = [row_of(name, spec, models, families) for name, spec in runs.items()]
+    theirs, ours = execute(scripts, python, rows, strict=False), built(runs, python)
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for name, spec in runs.items():
+        data = published(spec.workload, spec.recipe)
+        expected = ExpectedConfiguration(
+            upstream=dict(theirs[name]) if name in theirs else None, other=OTHER,
+            permitted=data.permitted if data else (),
+        )  # fmt: skip
+        differences = expected.differences(dict(ours[name])) if ours[name] and name in theirs else ()
+        wrong = sorted(difference.key for difference in differences if difference.reason is None)
+        said = " ".join(wrong) if name in theirs and ours[name] else "refused by " + ("llmbx" if name in theirs else "upstream")
+        table.writerow([
+            spec.workload, spec.size, spec.dtype, spec.gpu_type, spec.gpus, spec.scaled_from or "",
+            len(expected.compared(dict(ours[name]))) if name in theirs else 0, len(differences) - len(wrong), said,
+        ])  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
