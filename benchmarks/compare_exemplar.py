@@ -18,15 +18,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from upstream_rows import DTYPES, execute
+
+from llmbx.api import ExpectedConfiguration, RunSpec
+from llmbx.api.verbs import Config, Request, load_plugins, read_final, resolve
 from llmbx_nemo.importer.names import shipped_names
 from llmbx_nemo.importer.tree import find_tree, functions
 from llmbx_nemo.published import published
 from llmbx_nemo.upstream import OTHER, program
 from llmbx_site.final_configuration import launch_values
-from upstream_rows import DTYPES, execute
-
-from llmbx.api import ExpectedConfiguration, RunSpec
-from llmbx.api.verbs import Config, Request, load_plugins, read_final, resolve
 
 ROWS = Path(__file__).parents[1] / "tests" / "plugins" / "nemo" / "exemplar.csv"
 COLUMNS = ("workload", "size", "dtype", "gpu_type", "gpus", "scaled_from", "values", "permitted", "differing")
@@ -108,7 +108,11 @@ def main() -> None:
         )  # fmt: skip
         differences = expected.differences(dict(ours[name])) if ours[name] and name in theirs else ()
         wrong = sorted(difference.key for difference in differences if difference.reason is None)
-        said = " ".join(wrong) if name in theirs and ours[name] else "refused by " + ("llmbx" if name in theirs else "upstream")
+        said = (
+            " ".join(wrong)
+            if name in theirs and ours[name]
+            else "refused by " + ("llmbx" if name in theirs else "upstream")
+        )
         table.writerow([
             spec.workload, spec.size, spec.dtype, spec.gpu_type, spec.gpus, spec.scaled_from or "",
             len(expected.compared(dict(ours[name]))) if name in theirs else 0, len(differences) - len(wrong), said,

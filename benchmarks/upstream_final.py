@@ -4,8 +4,8 @@
 
 PYTHON has Megatron-Bridge 0.6 (the environment megatron-bridge-0.6-cpu); SCRIPTS is scripts/performance of its tag
 v0.6.0; HUB a folder with the models' config.json (`make upstream` writes it). ROWS is a JSON list of objects with the
-row's `name`, and `model`, `family`, `gpu`, `gpus`, `dtype`, `gpus_per_node` and `arguments` for the program. OUT gets a JSON object
-with all values of each row. Neither torch's CUDA nor Transformer Engine is needed: llmbx's stand-ins take their place.
+row's `name`, and `model`, `family`, `gpu`, `gpus`, `dtype`, `gpus_per_node` and `arguments` for the program. OUT gets a
+JSON object with all values of each row. Neither torch's CUDA nor Transformer Engine is needed: llmbx's stand-ins take their place.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def binds_cores(row: dict[str, Any]) -> bool:
 def values(row: dict[str, Any]) -> dict[str, Any]:
     """Return all values of a row: of the final configuration, and of the launch."""
     import run_script
+    from megatron.bridge.training import pretrain
+
     from llmbx.entry import final
     from llmbx_nemo.entry import fake_te
-    from megatron.bridge.training import pretrain
 
     os.environ.update(WORLD_SIZE=str(row["gpus"]), RANK="0")
     fake_te.set_gpu_type(row["gpu"])
@@ -75,7 +76,7 @@ def values(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _portable(value: Any) -> Any:
-    return value.replace(os.getcwd(), "$CWD") if isinstance(value, str) else value
+    return value.replace(str(Path.cwd()), "$CWD") if isinstance(value, str) else value
 
 
 def stand_in_for_nemo_run() -> None:
@@ -108,7 +109,7 @@ def in_subprocess(row: dict[str, Any], out: Path) -> int:
         try:
             out.write_text(json.dumps(values(row), default=str, sort_keys=True))
             code = 0
-        except BaseException as error:  # noqa: BLE001 - reported, and the other rows go on
+        except BaseException as error:
             print(f"{row['name']}: {type(error).__name__}: {error}", file=sys.stderr)
         sys.stderr.flush()
         os._exit(code)

@@ -17,12 +17,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from llmbx.api import GpuType
 from llmbx_nemo.hub import cache_files, hub_models
 from llmbx_nemo.importer.names import shipped_names
 from llmbx_nemo.importer.rows import workloads
 from llmbx_nemo.importer.tree import Tree, find_tree, functions
-
-from llmbx.api import GpuType
 
 UPSTREAM = Path(__file__).parents[1] / "plugins" / "nemo" / "llmbx_nemo" / "upstream"
 PROGRAM = Path(__file__).with_name("upstream_final.py")

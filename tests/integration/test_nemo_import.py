@@ -46,8 +46,7 @@ MORE = {
         "qwen3_30b_a3b_pretrain_64gpu_h100_fp8cs_config = None\n"
     ),
     "llama/h100/llama3": (
-        "def my_llm_9b_pretrain_8gpu_h100_bf16_config():\n"
-        "    return llama3_8b_pretrain_8gpu_h100_bf16_config()\n"
+        "def my_llm_9b_pretrain_8gpu_h100_bf16_config():\n    return llama3_8b_pretrain_8gpu_h100_bf16_config()\n"
     ),
 }
 """A new scale, a removed function, a new model."""
@@ -123,7 +122,9 @@ def test_ten_changes_of_a_tree_are_the_ten_differences(tree: Tree, imported: Imp
         with (recipes / f"{module}.py").open("a", encoding="utf-8") as stream:
             for function, statement in changes:
                 name = f"{function}_config"
-                stream.write(f"\n_{name} = {name}\ndef {name}():\n    cfg = _{name}()\n    {statement}\n    return cfg\n")
+                stream.write(
+                    f"\n_{name} = {name}\ndef {name}():\n    cfg = _{name}()\n    {statement}\n    return cfg\n"
+                )
     for module, text in MORE.items():
         with (recipes / f"{module}.py").open("a", encoding="utf-8") as stream:
             stream.write(f"\n{text}")

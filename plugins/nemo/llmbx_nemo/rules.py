@@ -85,7 +85,7 @@ def counts_ends(layers: int, parts: int) -> bool | None:
 
 
 def _split(spec: RunSpec) -> list[Finding]:
-    """Check that the layers split into stages. A model with prediction layers, or a table of splits, has its own layout."""
+    """Check that the layers split into stages. Prediction layers or a table of splits mean a layout of its own."""
     pp, vp, layers = spec.parallelism.pp, spec.parallelism.vp or 1, spec.model.layers
     parts = stages(pp, vp)
     if counts_ends(layers, parts) is not None or spec.model.mtp_layers or splits(spec):

@@ -167,7 +167,9 @@ def split(model: Any, layout: str | None) -> None:
 def graphs(model: Any, spec: Spec) -> Fields:
     """Return the fields that switch the recipe's CUDA graphs off, if the user did.
 
-    Upstream's program switches the random numbers of CUDA graphs off where there are none. Raises `ConfigError` if they are to be switched on where the recipe has none.
+    Upstream's program switches the random numbers of CUDA graphs off where there are none.
+
+    Raises `ConfigError` if they are to be switched on where the recipe has none.
     """
     used = getattr(model, "cuda_graph_impl", "none") != "none"
     if spec["cuda_graphs"] and not used:

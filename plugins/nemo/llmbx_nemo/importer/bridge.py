@@ -27,7 +27,9 @@ def update(source: Path, folder: Path | None, models: tuple[str, ...], image: st
     chosen = {name for name, _ in with_models(names.replace(models={}), models).models.values()} if models else None
     imported = [each for each in workloads(called, names) if chosen is None or each.workload in chosen]
     source_of_image = _image(tree, names, image)
-    lines = [line for each in imported for line in _update(each, tree, names, source_of_image, folder or CATALOG, check)]
+    lines = [
+        line for each in imported for line in _update(each, tree, names, source_of_image, folder or CATALOG, check)
+    ]
     for model, count in unknown_models(called, names).items() if chosen is None else ():
         lines.append(f"{model}: a new model with {count} functions: name it with --model {model}=WORKLOAD/SIZE")
     for line in lines:
@@ -55,8 +57,7 @@ def _update(
     if old == new:
         return []
     lines = [
-        f"{imported.workload} {line}"
-        for line in differences(files.configurations(old, path), imported.configurations)
+        f"{imported.workload} {line}" for line in differences(files.configurations(old, path), imported.configurations)
     ]
     if not check:
         folder.mkdir(parents=True, exist_ok=True)

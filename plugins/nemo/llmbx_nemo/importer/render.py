@@ -197,9 +197,7 @@ def _merged(lines: Sequence[Line], field: str) -> list[Line]:
 def _rest(configuration: Configuration, gpus: int, env: Env) -> str:
     """Return the fields of a row after its GPUs. The batch is written by GPU where that gives a whole number."""
     values = {
-        name: value
-        for name, value in configuration.values.items()
-        if value is not None and value != DEFAULTS.get(name)
+        name: value for name, value in configuration.values.items() if value is not None and value != DEFAULTS.get(name)
     }
     per_gpu, remainder = divmod(configuration.gbs, gpus)
     gbs: int | str = configuration.gbs if remainder else "GPUs" if per_gpu == 1 else f"GPUs*{per_gpu}"

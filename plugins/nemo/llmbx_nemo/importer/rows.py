@@ -1,4 +1,4 @@
-"""From upstream's functions to the configurations of a recipe: one for each size, dtype, GPU type and number of GPUs."""
+"""From upstream's functions to configurations: one for each size, dtype, GPU type and number of GPUs."""
 
 from __future__ import annotations
 
