@@ -7,7 +7,7 @@ PYTEST  := LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest
 CORES   := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
 
-.PHONY: test unit lint mutants fuzz predict-calibration predict-errors docs docs-release pictures images release clean
+.PHONY: test unit lint mutants fuzz predict-calibration predict-errors upstream-rows docs docs-release pictures images release clean
 
 test: unit
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration tests/thorough
@@ -38,6 +38,13 @@ predict-errors: $(VENV)/.ready
 # The documentation as a site in build/site; dead links are errors.
 docs: $(TEST)/docs/.ready
 	NO_MKDOCS_2_WARNING=1 $(TEST)/docs/bin/mkdocs build --strict
+
+# Upstream's final configurations of all rows, and of all rows of exemplar-performance at their number of GPUs, by its
+# executed program: BRIDGE is a checkout of Megatron-Bridge v0.6.0, BRIDGE_PYTHON that of megatron-bridge-0.6-cpu.
+upstream-rows: $(VENV)/.ready
+	$(VENV)/bin/python benchmarks/upstream_rows.py $(BRIDGE) $(BRIDGE_PYTHON)
+	$(VENV)/bin/python benchmarks/compare_exemplar.py $(BRIDGE) $(BRIDGE_PYTHON) > $(TEST)/compared.csv
+	mv $(TEST)/compared.csv tests/plugins/nemo/exemplar_compared.csv
 
 # The pictures of the README, recorded from a real run; needs Chromium.
 pictures: $(VENV)/.ready

@@ -5,7 +5,7 @@
 PYTHON has Megatron-Bridge 0.6 (the environment megatron-bridge-0.6-cpu); SCRIPTS is scripts/performance of its tag
 v0.6.0; HUB a folder with the models' config.json (`make upstream` writes it). ROWS is a JSON list of objects with the
 row's `name`, and `model`, `family`, `gpu`, `gpus`, `dtype`, `gpus_per_node` and `arguments` for the program. OUT gets a
-JSON object with all values of each row. Neither torch's CUDA nor Transformer Engine is needed: llmbx's stand-ins take their place.
+JSON object with all values of each row. Neither CUDA nor Transformer Engine is needed: llmbx's stand-ins replace them.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def shown(*arguments: str) -> str:
         (
             ("gpt-oss", "--gpu-type", "h100", "--gpus", "64"),
             "158 TFLOP/s per GPU",
-            "release 26.04.01; disputed: the TFLOP/s count 17 % fewer FLOPs",
+            "release 26.04.01; disputed: the TFLOP/s count 27.2 of 32.6 GFLOP",
         ),
         ((*MEASURED, "--set", "gbs=1024"), "none: use", "another job: the global batch size differs (256 was"),
     ],
