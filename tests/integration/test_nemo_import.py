@@ -19,7 +19,7 @@ Tree = Callable[[str], Path]
 Import = Callable[..., subprocess.CompletedProcess[str]]
 
 CATALOG = ROOT / "plugins" / "nemo" / "llmbx_nemo" / "catalog"
-IMPORTED = tuple(name for name in NAMES if name not in ("llama3.1-mlperf", "llama4", "grok1"))
+IMPORTED = tuple(name for name in NAMES if name not in ("mlperf-llama3.1", "llama4", "grok1"))
 """Workloads whose recipe is in the wheel."""
 
 CHANGES = {

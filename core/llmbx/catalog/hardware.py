@@ -29,7 +29,8 @@ class GpuType(Value, frozen=True):
 
     `memory_mib` is the memory as the driver prints it, `compute_capability` is NVIDIA's ("9.0"), None for others.
     `gpus_per_node` is None if the size of a node is not fixed; `nvlink_domain_nodes` is the number of nodes that NVLink
-    connects, None without NVLink between nodes; `match` holds regular expressions for product names. The
+    connects, None without NVLink between nodes; `machine` is the processor of its nodes, None if it is not fixed;
+    `match` holds regular expressions for product names. The
     peak of a dtype that is not in `peaks` is unknown (never taken from another GPU).
     """
 
@@ -40,6 +41,7 @@ class GpuType(Value, frozen=True):
     compute_capability: str | None = None
     gpus_per_node: int | None = None
     nvlink_domain_nodes: int | None = None
+    machine: str | None = None
     match: tuple[str, ...] = ()
     peaks: dict[str, Peak] = {}
 
@@ -150,6 +152,7 @@ class GpuTable(Value, frozen=True):
     compute_capability: str | None = None
     gpus_per_node: int | None = None
     nvlink_domain_nodes: int | None = None
+    machine: str | None = None
     match: tuple[str, ...] | None = None
     peaks: dict[str, float] = {}
     peak_clock_mhz: float | None = None
@@ -325,6 +328,7 @@ def _overlay(base: GpuType, table: GpuTable, place: str) -> GpuType:
         compute_capability=table.compute_capability or base.compute_capability,
         gpus_per_node=base.gpus_per_node if table.gpus_per_node is None else table.gpus_per_node,
         nvlink_domain_nodes=table.nvlink_domain_nodes or base.nvlink_domain_nodes,
+        machine=table.machine or base.machine,
         match=base.match if table.match is None else table.match,
         peaks={**base.peaks, **peaks},
     )

@@ -45,6 +45,8 @@ def command(plugin: str | None, workload: str | None, format_: str) -> None:
         sys.exit(code)
     rows = [row for workload_ in chosen for row in _rows(workload_)]
     print_rows(rows, COLUMNS, format_, empty="no plugin provides a workload")
+    if format_ == "table":
+        _note_history(chosen)
 
 
 def _chosen(plugin: str | None, name: str | None) -> list[Workload]:
@@ -63,6 +65,16 @@ def _chosen(plugin: str | None, name: str | None) -> list[Workload]:
     return sorted(workloads, key=lambda workload: (workload.plugin, workload.name))
 
 
+def _note_history(workloads: Sequence[Workload]) -> None:
+    """Print the recipes that upstream does not support any more, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for workload in workloads:
+        for recipe in (recipe for recipe in workload.recipes if recipe.history):
+            by_reason.setdefault(recipe.history, []).append(f"{workload.name} {recipe.name}")
+    for reason, names in by_reason.items():
+        click.echo(f"history: {', '.join(names)} ({reason})")
+
+
 def _rows(workload: Workload) -> list[Row]:
     return [_row(workload, size) for size in workload.sizes]
 
@@ -79,6 +91,7 @@ def _row(workload: Workload, size: str) -> Row:
         "gpus": _span([text for row in rows for text in row.gpus]),
         "aliases": list(workload.aliases),
         "recipes": recipes,
+        "history": [recipe.name for recipe in workload.recipes if recipe.name in recipes and recipe.history],
         "folder": workload.folder,
     }
 

@@ -99,6 +99,8 @@ class ImageRequest(Value, frozen=True):
     """Required digest of the image."""
     repositories: tuple[str, ...] = ()
     """Gated model-hub repositories that the ranks read; access is checked before the start."""
+    machine: str | None = None
+    """Processor of the nodes that start the image, as `uname -m` prints it; None: that of this machine. Set by core."""
     accept_change: bool = False
     """Whether to accept an image whose digest has changed since it was first recorded. Set by core from
     `--accept-image-change`.

@@ -224,6 +224,8 @@ class Recipe(Value, frozen=True):
     """Which of the framework's programs the recipe starts; the plugin defines the names."""
     rows: tuple[Row, ...]
     """Configuration rows."""
+    history: str = ""
+    """Why upstream does not support it any more, if so; `llmbx list` calls it history."""
     image: ImageSource | None = None
     """Container image of GPU runs."""
     environment: str | None = None

@@ -39,11 +39,8 @@ def target_of(
     dtype = layers.find("dtype")
     _require_dtype(layers, workload, size, gpu)
     rows_of = row_type(workload, size, gpu, gpus, dtype, recipe)
-    dtype = (
-        _of_rows(layers, dtype, _known_dtypes(layers, workload, size, rows_of))
-        if dtype
-        else _default_dtype(layers, workload, size, rows_of, gpu)
-    )
+    known = workloads.known_dtypes(workload, size, rows_of, recipe)
+    dtype = _of_rows(layers, dtype, known) if dtype else _default_dtype(layers, workload, size, rows_of, gpu)
     if not gpu.computes(dtype) and gpu_type not in workloads.known_gpu_types(workload, size, recipe):
         able = _computed(layers, workload, gpu, gpus)
         able = able or [name for name in _known_dtypes(layers, workload, size, rows_of) if gpu.computes(name)]

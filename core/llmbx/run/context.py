@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from ..catalog.environments import unverified
+from ..catalog.hardware import builtin
 from ..config.plugin_settings import current_settings
 from ..errors import LlmbxError, UsageError
 from ..model import Finding, ImageRequest, RunSpec
@@ -64,7 +65,12 @@ class RunContext:
         """Return the framework's image request, with `--accept-image-change` and the runtime plugin's settings."""
         bare = self.framework.prepare_image(spec)
         settings = runtime_settings(spec, self.runtime, self.plugins)
-        request: ImageRequest = bare.replace(accept_change=spec.accept_image_change, plugin_settings=settings)
+        gpu = builtin().get(spec.gpu_type)
+        request: ImageRequest = bare.replace(
+            machine=gpu.machine if gpu else None,
+            accept_change=spec.accept_image_change,
+            plugin_settings=settings,
+        )
         return request
 
 

@@ -9,7 +9,7 @@ from llmbx.api import Workload, load_workloads
 from .settings import NemoSettings
 
 NAMES = (
-    "llama3.1", "llama3.1-mlperf", "llama4", "grok1", "deepseek-v3", "kimi-k2", "qwen3", "gpt-oss", "nemotron3",
+    "llama3.1", "mlperf-llama3.1", "llama4", "grok1", "deepseek-v3", "kimi-k2", "qwen3", "gpt-oss", "nemotron3",
     "nemotron-h",
 )  # fmt: skip
 

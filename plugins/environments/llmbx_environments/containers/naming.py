@@ -6,6 +6,7 @@ File names follow the recipes: `nvidia+nemo+25.04.01.sqsh` for `nvcr.io#nvidia/n
 
 from __future__ import annotations
 
+import platform
 import re
 from pathlib import Path
 
@@ -18,6 +19,9 @@ SUFFIXES = {
 }
 """Suffixes of the image files that `--image` accepts, with the runtimes that support them."""
 
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""What registries call processors, by what `uname -m` prints."""
+
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _REPOSITORY = re.compile(f"{_PART}(?:/{_PART})*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -26,12 +30,21 @@ _DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 
 
 class Reference(Value, frozen=True):
-    """An image in a registry: `nvcr.io`, `nvidia/nemo`, and a tag, a digest (preferred) or both."""
+    """An image in a registry: `nvcr.io`, `nvidia/nemo`, and a tag, a digest (preferred) or both.
+
+    `machine` is the processor that it is for (`uname -m`); None: this machine's.
+    """
 
     registry: str
     repository: str
     tag: str = "latest"
     digest: str | None = None
+    machine: str | None = None
+
+    @property
+    def other_machine(self) -> str | None:
+        """The processor that the image is for, if it is not this machine's."""
+        return None if self.machine in (None, platform.machine()) else self.machine
 
     @property
     def docker(self) -> str:

@@ -49,7 +49,7 @@ class NeededImage(ABC):
     @property
     def reference(self) -> Reference:
         """The image in its registry."""
-        return parse_reference(self.image.reference)
+        return parse_reference(self.image.reference).replace(machine=self.request.machine)
 
     def attempts(self) -> Attempts:
         """The attempts of an import that starts now."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from llmbx.api import InfraError, UsageError, Value
 
-from ..naming import Reference
+from ..naming import ARCHITECTURES, Reference
 from ..settings import ContainerSettings
 from .credentials import login_for
 from .transient import TransientError
@@ -35,7 +35,6 @@ _ACCEPTED = ", ".join(
         "application/vnd.docker.distribution.manifest.v2+json",
     )
 )
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _LARGEST_MANIFEST = 1 << 24
 
 _UNPACKED = 2.5
@@ -78,7 +77,7 @@ def look_up(reference: Reference, settings: ContainerSettings) -> RemoteImage:
         )
     manifest = _json(body)
     if "manifests" in manifest:
-        chosen = _this_platform(manifest["manifests"])
+        chosen = _of_machine(manifest["manifests"], reference.machine or platform.machine())
         manifest = _json(session.manifest(chosen)[0]) if chosen else {}
     config = manifest.get("config", {}).get("digest")
     return RemoteImage(digest=digest, config=config, layer_bytes=_layer_bytes(manifest))
@@ -207,11 +206,11 @@ def _layer_bytes(manifest: dict[str, Any]) -> int | None:
     return sum(sizes) if sizes and all(isinstance(size, int) for size in sizes) else None
 
 
-def _this_platform(manifests: list[dict[str, Any]]) -> str | None:
-    """The digest of the manifest for this machine."""
-    machine = _MACHINES.get(platform.machine(), platform.machine())
+def _of_machine(manifests: list[dict[str, Any]], machine: str) -> str | None:
+    """The digest of the manifest for a processor."""
+    architecture = ARCHITECTURES.get(machine, machine)
     for entry in manifests:
         target = entry.get("platform", {})
-        if target.get("os") == "linux" and target.get("architecture") == machine:
+        if target.get("os") == "linux" and target.get("architecture") == architecture:
             return str(entry["digest"])
     return None

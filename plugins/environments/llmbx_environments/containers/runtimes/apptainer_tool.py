@@ -15,7 +15,7 @@ from typing import Any
 
 from ..images.credentials import login_for
 from ..images.tool import Command, FileTool
-from ..naming import Reference
+from ..naming import ARCHITECTURES, Reference
 from .container import default_variables
 
 FROM = "org.label-schema.usage.singularity.deffile.from"
@@ -37,6 +37,8 @@ class Apptainer(FileTool):
     ) -> Command:
         """The command that imports from a registry, with the user's login."""
         options = ("--no-https",) if plain_http else ()
+        if other := reference.other_machine:
+            options += ("--arch", ARCHITECTURES.get(other, other))
         argv = (self.name, "build", *options, str(output), f"docker://{reference.docker}")
         return Command(argv=argv, env=self.build_variables(scratch, reference.registry))
 

@@ -25,7 +25,8 @@ class Enroot(FileTool):
         """
         source = "docker://" + reference.enroot.removeprefix("docker.io#")
         env = default_variables(ENROOT_ALLOW_HTTP="y") if plain_http else {}
-        return Command(argv=("enroot", "import", "--output", str(output), source), env=env)
+        other = ("--arch", reference.other_machine) if reference.other_machine else ()
+        return Command(argv=("enroot", "import", *other, "--output", str(output), source), env=env)
 
     def start_command(self, file: Path) -> Command:
         """The command that starts a program in the image."""
