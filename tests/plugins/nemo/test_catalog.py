@@ -221,6 +221,9 @@ def test_megatron_bridge_counts_flops_with_causal_attention(name: str) -> None:
     assert len(of_bridge) >= 2 and {recipe.flops_convention for recipe in of_bridge} == {"causal"}
 
 
+ON_BRIDGE = ("llama3.1", "deepseek-v3", "kimi-k2", "qwen3", "gpt-oss", "nemotron3", "nemotron-h")
+
+
 def test_profiled_steps_ranks_and_file_names() -> None:
     recipes = {(w.name, r.name): r for w in WORKLOADS.values() for r in w.recipes}
     assert {
@@ -234,7 +237,7 @@ def test_profiled_steps_ranks_and_file_names() -> None:
         ("grok1", "nemo2"): ("45-50", 50, "all", "{workload}-{size}-{dtype}_{gpus}g_{job}_{node}_{local_rank}"),
         **{
             (name, "bridge-0.6"): ("45-50", 50, "0", "profile_{pid}_{job}_node{node}_rank{rank}")
-            for name in ("llama3.1", "deepseek-v3", "kimi-k2", "qwen3", "gpt-oss", "nemotron3", "nemotron-h")
+            for name in (*ON_BRIDGE, "mlperf-llama3.1")
         },
     }
 
@@ -260,6 +263,7 @@ def test_folders_and_defaults() -> None:
         "grok1": ("pretraining_grok1", "314b", "fp8"),
         "deepseek-v3": ("pretrain_deepseek_v3", "671b", "bf16"),
         "kimi-k2": ("pretrain_kimi-k2", "1t", "bf16"),
+        "mlperf-llama3.1": ("pretrain_llama3.1_mlperf", "8b", "nvfp4"),
         "nemotron-h": ("pretrain_nemotron-h", "56b", "fp8"),
         "qwen3": ("pretrain_qwen3", "30b-a3b", "bf16"),
         "gpt-oss": ("pretrain_gpt_oss", "120b", "bf16"),
