@@ -27,7 +27,7 @@ COMPARED = list(csv.DictReader((FOLDER / "exemplar_compared.csv").open(encoding=
 def resolved(line: dict[str, str], gpus: int, dtype: str) -> RunSpec:
     request = Request(
         workload=line["workload"], size=line["size"], dtype=dtype, gpu_type=line["gpu_type"], gpus=gpus,
-        launcher="slurm",
+        recipe="bridge-0.6", launcher="slurm",
     )  # fmt: skip
     return resolve(request, load(), Config(), {}, {}, "/install")
 
