@@ -1,6 +1,6 @@
 """Compare every row of exemplar-performance 26.08, at its number of GPUs, with upstream's executed program.
 
-    python benchmarks/compare_exemplar.py BRIDGE PYTHON [WORKLOAD ...] > tests/plugins/nemo/exemplar_compared.csv
+    python benchmarks/compare_exemplar.py BRIDGE PYTHON [--suite] > tests/plugins/nemo/exemplar_compared.csv
 
 BRIDGE and PYTHON as in upstream_rows.py. For a row that upstream has no function for, its program scales another one
 (`set_post_overrides`), with what launch.sh passes for some rows. The table says how many values were compared, how many
@@ -32,12 +32,12 @@ ROWS = Path(__file__).parents[1] / "tests" / "plugins" / "nemo" / "exemplar.csv"
 COLUMNS = ("workload", "size", "dtype", "gpu_type", "gpus", "scaled_from", "values", "permitted", "differing")
 
 
-def specs() -> Iterator[tuple[str, RunSpec]]:
-    """Yield the runs of the list, with a name for each."""
+def specs(suite: bool) -> Iterator[tuple[str, RunSpec]]:
+    """Yield the runs of the list, or only those of the certification, with a name for each."""
     plugins = load_plugins()
     with ROWS.open(encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
-            for gpus in map(int, row["gpus"].split()):
+            for gpus in map(int, row["suite" if suite else "gpus"].split()):
                 request = Request(
                     workload=row["workload"], size=row["size"], dtype=row["here"], gpu_type=row["gpu_type"], gpus=gpus,
                     launcher="slurm", recipe="bridge-0.6",
@@ -92,7 +92,7 @@ def built(runs: Mapping[str, RunSpec], python: str) -> dict[str, Mapping[str, An
 
 def main() -> None:
     scripts, python = Path(sys.argv[1]) / "scripts" / "performance", sys.argv[2]
-    runs = {name: spec for name, spec in specs() if spec.workload in (sys.argv[3:] or (spec.workload,))}
+    runs = dict(specs("--suite" in sys.argv))
     models = {tuple(target): model for model, target in shipped_names().models.items()}
     called = functions(find_tree(Path(python).parents[1]))
     families = {function.model: function.module.split(".")[3] for function in called}

@@ -66,7 +66,7 @@ def test_show_prints_what_a_step_of_the_mini_computes(
     assert counted["Global"] == terms["sum"] + router
 
 
-@pytest.mark.parametrize("workload", ["deepseek-v3", "qwen3", "gpt-oss"])
+@pytest.mark.parametrize("workload", ["deepseek-v3", "kimi-k2", "qwen3", "gpt-oss"])
 def test_the_sum_over_the_layers_is_what_a_step_computes(
     workload: str, llmbx: Llmbx, newest_python: str, tmp_path: Path
 ) -> None:

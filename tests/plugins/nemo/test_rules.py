@@ -51,7 +51,9 @@ def test_every_row_of_the_catalog_meets_every_rule(workload: Workload, recipe: R
     for configuration in configurations(recipe):
         spec = resolved(workload.name, *configuration, recipe=recipe.name)
         assert spec.recipe == recipe.name
-        broken[configuration] = [*common_findings(spec), *findings(spec)]
+        problems = [*common_findings(spec), *findings(spec)]
+        # upstream's launch scales some rows, and says with which values
+        broken[configuration] = [problem for problem in problems if not (spec.scaled_from and problem.rule == "scaled")]
     assert {configuration: found for configuration, found in broken.items() if found} == {}
 
 

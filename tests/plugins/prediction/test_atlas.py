@@ -261,7 +261,7 @@ def test_a_table_that_is_not_valid_is_refused_in_one_line(
         (("deepsek-v3",), "did you mean 'deepseek-v3'?"),
         (("grok1", "--gpu-type", "hh100"), "did you mean 'h100'?"),
         (("llama3.1", "--size", "9b"), "llama3.1 has no size '9b'"),
-        (("kimi-k2", "--size", "8b"), "kimi-k2 is one model and has no sizes"),
+        (("qwen3-8b", "--size", "8b"), "qwen3-8b is one model and has no sizes"),
         (("gpt-oss", "--rate", "nan"), "--rate nan: expected tokens/s per GPU"),
         (("gpt-oss", "--dtype", "int3"), "--dtype int3: no published figure has it (known: bf16, fp8, mxfp8, nvfp4)"),
         (("--rate", "5"), "--rate requires a WORKLOAD"),

@@ -36,7 +36,7 @@ class Apptainer(FileTool):
         self, reference: Reference, output: Path, scratch: Path, plain_http: bool
     ) -> Command:
         """The command that imports from a registry, with the user's login."""
-        options = ("--no-https",) if plain_http else ()
+        options: tuple[str, ...] = ("--no-https",) if plain_http else ()
         if other := reference.other_machine:
             options += ("--arch", ARCHITECTURES.get(other, other))
         argv = (self.name, "build", *options, str(output), f"docker://{reference.docker}")
