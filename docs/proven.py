@@ -45,9 +45,9 @@ configuration with that version, whether this final configuration equals that of
 differences that the plugin lists with a reason; `llmbx catalog diff` shows them), whether minis of the same layer types
 train on that version, on a CPU, and whether the row ran on a GPU.
 
-exemplar-performance's five DeepSeek-V3 rows on torchtitan are not in the catalog: `examples/torchtitan` trains the Llama 3
-debug model of torchtitan 0.3.0 on a CPU, and those rows need torchtitan inside nvcr.io#nvidia/pytorch:25.12-py3, which was
-not tried."""
+exemplar-performance's five DeepSeek-V3 rows on torchtitan are not in the catalog: `examples/torchtitan` trains the
+Llama 3 debug model of torchtitan 0.3.0 on a CPU, and those rows need torchtitan inside
+nvcr.io#nvidia/pytorch:25.12-py3, which was not tried."""
 
 
 def page(claims: list[Claim]) -> str:

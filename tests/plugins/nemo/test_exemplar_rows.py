@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from llmbx.catalog.scales import scales as recipe_scales
+from llmbx.catalog.workloads import rows_of
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
 from llmbx.model import RunSpec
@@ -45,8 +47,11 @@ def test_every_row_resolves_by_upstreams_names(line: dict[str, str]) -> None:
         spec = resolved(line, gpus, line["here"])
         problems = [finding for finding in findings(spec, plugins.framework(spec.plugin)) if not finding.warning]
         assert (problems, spec.gpus, spec.dtype) == ([], gpus, line["here"])
-        exact = spec.exact_row(plugins.workload(spec.workload)) is not None
-        assert exact == (not spec.derived), spec.derived
+        own = {scale for _, row in rows_of(plugins.workload(spec.workload), spec.size, spec.recipe)
+               if {spec.dtype} & {*row.dtypes} and {spec.row_gpu_type} & {*row.gpu_types} and not row.scaled_from
+               for scale in recipe_scales(row.gpus)}  # fmt: skip
+        assert (gpus in own) == (spec.scaled_from is None)
+        assert spec.scaled_from is None or "scaled from" in (spec.derived or "")
         assert resolved(line, gpus, line["dtype"]).size == spec.size
 
 

@@ -48,6 +48,8 @@ def container(spec: Spec, host: Host) -> Any:
         set_field(recipe, field, value)
     if any(name in changed for name in PIPELINE):
         split(recipe.model, spec["published"]["layout"])
+    if spec.get("scaled_from"):
+        as_scaled(recipe, spec)
     for section, overrides in override({}, str(execution.setting(spec, "overrides", ""))).items():
         for field, value in (overrides or {}).items():
             set_field(recipe, f"{section}.{field}", value)
@@ -85,6 +87,20 @@ def as_upstream(recipe: Any, dtype: str) -> None:
     )
     if dtype == "bf16" and recipe.optimizer.optimizer == "adam":
         recipe.optimizer.use_precision_aware_optimizer = True
+
+
+def as_scaled(recipe: Any, spec: Spec) -> None:
+    """Change what upstream's program changes when it scales a recipe to another number of GPUs, beside the batch.
+
+    With interleaved stages the parameters are gathered during the optimizer's step, but for MXFP8 and NVFP4.
+    """
+    parallelism = spec["parallelism"]
+    interleaved = parallelism["pp"] > 1 and (parallelism["vp"] or 1) > 1 and parallelism["dp"] > 1
+    if not interleaved or spec["dtype"] in ("mxfp8", "nvfp4") or recipe.optimizer.optimizer == "dist_muon":
+        return
+    recipe.optimizer.overlap_param_gather_with_optimizer_step = True
+    if getattr(recipe, "comm_overlap", None) is not None:
+        recipe.comm_overlap.overlap_param_gather_with_optimizer_step = True
 
 
 def changes(recipe: Any, spec: Spec) -> Fields:

@@ -12,7 +12,6 @@ import importlib.abc
 import importlib.machinery
 import inspect
 import json
-import re
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -22,8 +21,6 @@ from typing import Any
 RECIPES = "megatron.bridge.perf_recipes"
 REAL = (RECIPES, "megatron.bridge.recipes")
 """Packages whose modules are executed; the rest of the tree is represented by stand-ins."""
-
-FUNCTION = re.compile(r"^(?P<model>[^_].*)_pretrain_(?P<gpus>\d+)gpu_(?P<gpu_type>[a-z]+\d+)_(?P<variant>\w+)_config$")
 
 FIELDS = {
     "tp": "model.tensor_model_parallel_size",
@@ -143,16 +140,25 @@ def read(configuration: Any, path: str) -> Any:
     return value if isinstance(value, (str, int, float, bool, dict)) else None
 
 
+def parts(name: str) -> dict[str, Any] | None:
+    """Return what the name of a pre-training function says (MODEL_pretrain_64gpu_h100_bf16_config), or None."""
+    model, _, rest = name.partition("_pretrain_")
+    words = rest.split("_")
+    gpus = words[0].removesuffix("gpu")
+    if model.startswith("_") or len(words) < 4 or words[-1] != "config" or not gpus.isdigit() or gpus == words[0]:
+        return None
+    return {"model": model, "gpus": int(gpus), "gpu_type": words[1], "variant": "_".join(words[2:-1])}
+
+
 def rows(tree: Path) -> Iterator[dict[str, Any]]:
     """Yield what each pre-training function sets; `error` for one that cannot be called."""
     for module_name in modules(tree):
         module = importlib.import_module(module_name)
         for name, function in sorted(vars(module).items()):
-            match = FUNCTION.match(name)
-            if match is None or not inspect.isfunction(function) or function.__module__ != module_name:
+            named = parts(name)
+            if named is None or not inspect.isfunction(function) or function.__module__ != module_name:
                 continue
-            row: dict[str, Any] = {"function": name, "module": module_name, **match.groupdict()}
-            row["gpus"] = int(match["gpus"])
+            row: dict[str, Any] = {"function": name, "module": module_name, **named}
             LACKING.clear()
             try:
                 configuration = function()
