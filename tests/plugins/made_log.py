@@ -154,6 +154,8 @@ def final(log: Made, expected: ExpectedConfiguration) -> Numbers:
     found: Numbers = {}
     for name, (key, *factors) in expected.facts.items():
         found |= {key: ASKED[name](log.spec), **dict.fromkeys(factors, 1)}
+    if expected.upstream:
+        found = {key: value for key, value in found.items() if key in expected.upstream}
     wrong = {expected.facts[name][0]: value for name, value in log.configured.items()}
     return {**found, **(expected.upstream or {}), **wrong}
 
