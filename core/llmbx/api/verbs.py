@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ..catalog.references import Published as PublishedReferences
     from ..catalog.scales import evaluate as evaluate_scale
     from ..catalog.scales import scales as scales_of
-    from ..catalog.workloads import environment as recipe_environment
     from ..cli.cases import Case, print_cases
     from ..cli.completion import RUN as RUN_ARGUMENT
     from ..cli.completion import WORKLOAD as WORKLOAD_ARGUMENT
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ..cli.numbers import fraction as parse_fraction
     from ..cli.options import RUN_OPTIONS, RunCommand, output_option, pop_settings, run_options, which_workload
     from ..cli.output import OutputPath, format_option, print_json, print_note, print_rows, to_csv
-    from ..cli.output import cell as format_cell
     from ..cli.output import heading as print_heading
     from ..cli.progress import Progress as RunProgress
     from ..cli.run import RunCall
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
 PLACES = {
     "catalog.references": "PublishedReferences:Published",
     "catalog.scales": "evaluate_scale:evaluate scales_of:scales",
-    "catalog.workloads": "recipe_environment:environment",
     "cli.cases": "Case print_cases",
     "cli.completion": "RUN_ARGUMENT:RUN WORKLOAD_ARGUMENT:WORKLOAD",
     "cli.explicit_options": "explicit_options",
@@ -65,8 +62,7 @@ PLACES = {
     "cli.main": "Verbs",
     "cli.numbers": "NumberAbove:Above parse_fraction:fraction",
     "cli.options": "RUN_OPTIONS RunCommand output_option pop_settings run_options which_workload",
-    "cli.output": "OutputPath format_cell:cell format_option print_heading:heading print_json print_note print_rows "
-    "to_csv",
+    "cli.output": "OutputPath format_option print_heading:heading print_json print_note print_rows to_csv",
     "cli.progress": "RunProgress:Progress",
     "cli.run": "RunCall",
     "cli.streams": "control_code:control visible_json",

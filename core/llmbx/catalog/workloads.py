@@ -24,7 +24,6 @@ __all__ = [
     "choose",
     "default_dtype",
     "dtype_name",
-    "environment",
     "evaluate",
     "find",
     "known_dtypes",
@@ -242,22 +241,6 @@ def _of_scale(rows: list[tuple[Recipe, Row]], gpus: int, what: str) -> Choice:
             return Choice(recipe=recipe, row=row, scaled_from=row.scaled_from, findings=findings)
     made = scaled([(recipe, row) for recipe, row in rows if not row.scaled_from], gpus, what)
     return Choice(recipe=made.recipe, row=made.row, scaled_from=made.gpus, findings=(made.finding,))
-
-
-def environment(
-    recipe: Recipe, row: Row, size: str, dtype: str, gpu_type: str, gpus: int, pp: int
-) -> dict[str, str]:  # fmt: skip
-    """The variables that the recipe exports for this row, size, dtype, GPU type, number of GPUs and pipeline stages.
-
-    Later exports override earlier ones, and those of the row override all.
-    """
-    merged = dict(recipe.env)
-    for exports in recipe.exports:
-        named = ((size, exports.sizes), (dtype, exports.dtypes), (gpu_type, exports.gpu_types))
-        large = gpus >= exports.min_gpus
-        if large and all(not names or name in names for name, names in named) and exports.pipelined in (None, pp > 1):
-            merged.update(exports.env)
-    return merged | row.env
 
 
 def walltime_minutes(recipe: Recipe, size: str, gpu_type: str) -> int | None:

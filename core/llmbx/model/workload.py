@@ -261,6 +261,19 @@ class Recipe(Value, frozen=True):
     launchers: dict[str, dict[str, Any]] = {}
     """Defaults for the settings of launchers, by the name of the launcher's plugin."""
 
+    def exported(self, row: Row, size: str, dtype: str, gpu_type: str, gpus: int, pp: int) -> dict[str, str]:
+        """The variables that the recipe exports for this row, size, dtype, GPU type, number of GPUs and stages.
+
+        Later exports override earlier ones, and those of the row override all.
+        """
+        merged = dict(self.env)
+        for exports in self.exports:
+            named = ((size, exports.sizes), (dtype, exports.dtypes), (gpu_type, exports.gpu_types))
+            chosen = all(not names or name in names for name, names in named)
+            if chosen and gpus >= exports.min_gpus and exports.pipelined in (None, pp > 1):
+                merged.update(exports.env)
+        return merged | row.env
+
 
 class Checkpointing(Value, frozen=True):
     """Known properties of a size's checkpoints."""

@@ -216,9 +216,7 @@ def _settings(
 
 def _env(layers: Layers, recipe: Recipe, row: Row, target: Mapping[str, Any], pp: int) -> dict[str, str]:
     profile = layers.profile
-    exported = workloads.environment(
-        recipe, row, target["size"], target["dtype"], target["gpu_type"], target["gpus"], pp
-    )
+    exported = recipe.exported(row, target["size"], target["dtype"], target["gpu_type"], target["gpus"], pp)
     layered = [(exported, f"recipe {recipe.name}")]
     if profile:
         layered.append((profile.cluster.env, profile.origin))

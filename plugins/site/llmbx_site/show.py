@@ -14,7 +14,6 @@ from llmbx.api.verbs import (
     Request,
     RunCommand,
     Workspace,
-    format_cell,
     format_option,
     load_workspace,
     print_json,
@@ -220,10 +219,19 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
         "expected_memory": prediction,
     }
     return [
-        {"setting": key, "value": format_cell(value), "origin": origins.get(key, "")}
+        {"setting": key, "value": _text(value), "origin": origins.get(key, "")}
         for key, value in shown.items()
         if value is not None
     ]
+
+
+def _text(value: Any) -> str:
+    """A value as a table has it: four significant digits of a float."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _both(flops: dict[str, Any]) -> str:

@@ -8,7 +8,18 @@ from pathlib import Path
 import numpy as np
 from msgspec import DecodeError, ValidationError, json
 
-from llmbx.api import Axis, Chart, Column, Fact, Point, RunFolder, Section, Series, Table, convert
+from llmbx.api import (
+    Axis,
+    Chart,
+    Column,
+    Fact,
+    Point,
+    RunFolder,
+    Section,
+    Series,
+    Table,
+    convert,
+)
 from llmbx.api.verbs import Observed
 
 from .samples import Floats, Samples, events_of, read_samples

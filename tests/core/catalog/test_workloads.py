@@ -288,12 +288,12 @@ def test_time_limits_are_by_size_then_gpu_type_then_default(toy: Workload) -> No
 def test_exports_apply_where_they_say(toy: Workload) -> None:
     new = toy.recipes[1]
     row = new.rows[0]
-    assert workloads.environment(new, row, "1b", "fp8", "small", 8, pp=1) == {"A": "1", "B": "1"}
-    assert workloads.environment(new, row, "1b", "fp8", "big", 8, pp=1) == {"A": "1", "B": "2"}
-    assert workloads.environment(new, row, "mini", "fp8", "big", 8, pp=1) == {"A": "1", "B": "2", "C": "3"}
-    assert workloads.environment(new, row, "1b", "fp8", "small", 8, pp=2) == {"A": "1", "B": "1", "P": "2"}
+    assert new.exported(row, "1b", "fp8", "small", 8, pp=1) == {"A": "1", "B": "1"}
+    assert new.exported(row, "1b", "fp8", "big", 8, pp=1) == {"A": "1", "B": "2"}
+    assert new.exported(row, "mini", "fp8", "big", 8, pp=1) == {"A": "1", "B": "2", "C": "3"}
+    assert new.exported(row, "1b", "fp8", "small", 8, pp=2) == {"A": "1", "B": "1", "P": "2"}
     own = row.replace(env={"B": "4", "R": "5"})
-    assert workloads.environment(new, own, "1b", "fp8", "big", 8, pp=1) == {"A": "1", "B": "4", "R": "5"}
+    assert new.exported(own, "1b", "fp8", "big", 8, pp=1) == {"A": "1", "B": "4", "R": "5"}
 
 
 @pytest.mark.parametrize(

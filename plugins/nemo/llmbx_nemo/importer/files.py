@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 from llmbx.api import Recipe, UsageError, convert_toml
-from llmbx.api.verbs import evaluate_scale, recipe_environment, scales_of
+from llmbx.api.verbs import evaluate_scale, scales_of
 
 from .render import FIRST, LAST
 from .rows import Configuration, Key
@@ -56,7 +56,7 @@ def configurations(imported: str, path: Path) -> dict[Key, Configuration]:
                 "offload_layers": row.offload_layers,
             },
             gbs=evaluate_scale(row.gbs, gpus),
-            env=dict(sorted(recipe_environment(recipe, row, row.size, dtype, gpu_type, gpus, row.pp).items())),
+            env=dict(sorted(recipe.exported(row, row.size, dtype, gpu_type, gpus, row.pp).items())),
         )
         for recipe in (convert_toml(table, Recipe, str(path)) for table in tables)
         for row in recipe.rows
