@@ -60,6 +60,11 @@ int nvmlDeviceGetTotalEnergyConsumption(void *h, unsigned long long *value) {
   return supports_energy ? 0 : NOT_SUPPORTED;
 }
 int nvmlDeviceGetUtilizationRates(void *h, unsigned *values) { values[0] = 97, values[1] = 40; return 0; }
+int nvmlDeviceGetMemoryInfo_v2(void *h, unsigned long long *values) {
+  if ((unsigned)values[0] != (40 | 2 << 24)) return 2;
+  values[1] = 80ull << 30, values[2] = 1ull << 30, values[3] = 20ull << 30, values[4] = 59ull << 30;
+  return 0;
+}
 int nvmlDeviceGetMemoryInfo(void *h, unsigned long long *values) {
   values[0] = 80ull << 30, values[1] = 20ull << 30, values[2] = 60ull << 30;
   return 0;

@@ -34,6 +34,11 @@ def test_the_share_of_time_with_a_slowed_clock(sampled: Sampled, gpus: Any) -> N
     assert set(samples.get("gpu3.clock.sm")) == {1410, 1980}
 
 
+def test_the_memory_in_use_is_without_what_the_driver_reserves(sampled: Sampled, gpus: Any) -> None:
+    """As nvidia-smi prints it: on an H100 the driver reserves 480 MiB."""
+    assert set(sampled(3).get("gpu0.memory_used")) == {59 * 2**20}
+
+
 def test_what_a_gpu_does_not_support_is_missing_and_named(sampled: Sampled, gpus: Any) -> None:
     gpus.stand_in_support_energy(0)
     samples = sampled(5)

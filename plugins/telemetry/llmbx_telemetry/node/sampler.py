@@ -589,6 +589,13 @@ class ProcessInfo(ctypes.Structure):
     ]
 
 
+def memory_v2() -> Any:
+    """NVML's nvmlMemory_v2_t: version, total, reserved, free, used (nvml.h)."""
+    memory = (ctypes.c_ulonglong * 5)()
+    memory[0] = ctypes.sizeof(memory) | 2 << 24
+    return memory
+
+
 class Gpu:
     """One GPU: its handle, and the arrays of fields that it supports."""
 
@@ -641,6 +648,14 @@ class Nvml:
             gpu.unsupported[function] = error
             self.table.missing(gpu.name + function, reason(error))
         return None if error else value
+
+    def _memory_used(self, gpu: Gpu) -> int | None:
+        """KiB in use, as nvidia-smi prints them; those of drivers before 510 include what the driver reserves."""
+        memory = self._value(gpu, "nvmlDeviceGetMemoryInfo_v2", memory_v2)
+        if memory is not None:
+            return int(memory[4]) // 1024
+        memory = self._value(gpu, "nvmlDeviceGetMemoryInfo", ctypes.c_ulonglong * 3)
+        return None if memory is None else int(memory[2]) // 1024
 
     def _describe(self, gpu: Gpu) -> None:
         facts: dict[str, Any] = {}
@@ -714,8 +729,7 @@ class Nvml:
         rates = self._value(gpu, "nvmlDeviceGetUtilizationRates", ctypes.c_uint * 2)
         put(name + "busy", "%", None if rates is None else rates[0])
         put(name + "memory_busy", "%", None if rates is None else rates[1])
-        memory = self._value(gpu, "nvmlDeviceGetMemoryInfo", ctypes.c_ulonglong * 3)
-        put(name + "memory_used", "KiB", None if memory is None else memory[2] // 1024)
+        put(name + "memory_used", "KiB", self._memory_used(gpu))
         self._read_fields(gpu, *gpu.fields[0])
         if name + "power" in self.table.named:
             value = self._value(gpu, "nvmlDeviceGetPowerUsage", ctypes.c_uint)
