@@ -650,7 +650,7 @@ class Nvml:
         return None if error else value
 
     def _memory_used(self, gpu: Gpu) -> int | None:
-        """KiB in use, as nvidia-smi prints them; those of drivers before 510 include what the driver reserves."""
+        """KiB in use, as nvidia-smi prints them; drivers before 510 add what they reserve."""
         memory = self._value(gpu, "nvmlDeviceGetMemoryInfo_v2", memory_v2)
         if memory is not None:
             return int(memory[4]) // 1024
