@@ -30,9 +30,10 @@ NOTHING = (
     "the programs for a quarter of an hour with one, rehearsed with minis on a CPU."
 )
 MEASURED = (
-    "Measured without Transformer Engine: models of the recipe `one-gpu` (a few layers at full width), GBS 2, 50\n"
-    "steps, `python3 benchmarks/gpu/run.py --stage nemo`. MFU is by the causal formula against the data sheet's peak;\n"
-    "the power limit lowers the clock. All records are in `benchmarks/gpu/results`."
+    "Measured without Transformer Engine: models of the recipe `one-gpu` (a few layers at full width), 50 steps,\n"
+    "GBS 2 (Llama 2: 4), `python3 benchmarks/gpu/run.py --stage nemo` and `--stage maxtext`. MFU is by the causal\n"
+    "formula against the data sheet's peak; the power limit lowers the clock. All records are in\n"
+    "`benchmarks/gpu/results`."
 )
 SXM_FLOPS_PER_MHZ = 132 * 4096 * 1e6 / 1e12
 FLOPS_PER_MHZ = {"H100 SXM dense BF16": SXM_FLOPS_PER_MHZ, "H200 SXM dense BF16": SXM_FLOPS_PER_MHZ}
@@ -143,17 +144,21 @@ def _row(case: Case, gpu: str, result: Record, job: Record, bare: float | None) 
     tflops, mfu, clock = result["tflops_per_gpu"]["mean"], result["mfu"]["value"], job["clocks"]["clocks.sm"]["median"]
     at_clock = tflops / (FLOPS_PER_MHZ[result["mfu"]["peak_name"]] * clock)
     cells = [
-        f"{case.workload} {case.size} {case.dtype}, {resolved(case, gpu).model.layers} layers"
-        + (", again" if case.name == REPEATED[1] else ""),
+        _title(case, gpu),
         _interval(result, job),
         f"{tflops:.0f}",
         _percent(mfu),
         f"{clock:.0f} MHz",
         _percent(at_clock),
         _percent(tflops / bare if bare else None),
-        f"{result['peak_memory_gb']:.1f} GB (estimate {estimated_gb(case, gpu):.1f})",
+        _memory(result["peak_memory_gb"], estimated_gb(case, gpu)),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _memory(used_gb: float | None, estimate_gb: float) -> str:
+    """MaxText's log has no memory of a GPU."""
+    return f"{'not printed' if used_gb is None else f'{used_gb:.1f} GB'} (estimate {estimate_gb:.1f} GB)"
 
 
 def _title(case: Case, gpu: str) -> str:

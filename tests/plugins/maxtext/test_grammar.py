@@ -264,6 +264,16 @@ def test_facts() -> None:
     assert "note" in [event.kind for event in log.events]
 
 
+@pytest.mark.parametrize(
+    ("printed", "dtype"),
+    [("", "bf16"), ("None", "bf16"), ("fp8", "fp8"), ("QuantizationType.FP8", "fp8"), ("int8", "int8")],
+)
+def test_the_data_type_is_that_of_the_quantization(printed: str, dtype: str) -> None:
+    """MaxText 0.2.5 prints the name of its enumeration, as an H200 showed."""
+    log = read("Config param dtype: bfloat16", f"Config param quantization: {printed}")
+    assert [event.facts for event in log.events] == [{"dtype": dtype}]
+
+
 def test_out_of_memory_is_told() -> None:
     log = read(
         numbered(3),

@@ -93,6 +93,7 @@ class Found:
             self._dtype = _DTYPES.get(value, value)
             return {}
         if name == "quantization":
-            dtype = "fp8" if "fp8" in value else self._dtype if value in ("", "None") else value
+            kind = value.rpartition(".")[2].lower()  # MaxText 0.2.5 prints `QuantizationType.FP8`
+            dtype = "fp8" if "fp8" in kind else self._dtype if kind in ("", "none") else kind
             return {"dtype": dtype} if dtype else {}
         return {_NUMBERS[name]: read_whole(value)} if value.isdecimal() else {}
