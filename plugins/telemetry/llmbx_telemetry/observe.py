@@ -148,8 +148,8 @@ def _gpu(samples: Samples, gpu: str, ranks: tuple[int, ...], period: Period | No
 
 
 def energy_j(samples: Samples, gpu: str, period: Period) -> float | None:
-    """Return the energy of a GPU in the window: by its counter, else by its mean power."""
-    counted = samples.increase(f"{gpu}.energy", period.begin, period.end)
+    """Return the energy of a GPU in the window: by its counter if read often, else by its power."""
+    counted = samples.counted(f"{gpu}.energy", period.begin, period.end)
     if counted is not None:
         return counted / 1000
     power = samples.mean(f"{gpu}.power", period.begin, period.end)

@@ -22,6 +22,9 @@ LARGEST = 1 << 30
 MOST_COLUMNS = 20_000
 MOST_ROWS = 1_000_000
 
+LEAST_READ = 3
+"""Times that a counter has to be read between two times to say how it grew between them."""
+
 Floats = NDArray[np.float64]
 
 
@@ -32,6 +35,10 @@ class Event:
     time: float
     thing: str
     text: str
+
+
+LEAST_READ = 3
+"""Times that a counter has to be read between two times to say how it grew between them."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,24 @@ class Samples:
         steps = np.diff(values[known])
         total = np.concatenate(([0.0], np.cumsum(np.where(steps < 0, values[known][1:], steps))))
         start, end = np.interp([first, last], self.time[known], total)
+        return float(end - start)
+
+    def counted(self, name: str, first: float, last: float) -> float | None:
+        """Return by how much a counter that always grows did so between two times, as it was read.
+
+        None if it was read less than `LEAST_READ` times in between, as where reading takes long.
+        """
+        values = self.get(name)
+        read = (
+            np.flatnonzero(np.diff(values, prepend=np.nan) != 0)
+            if len(values)
+            else np.array([], int)
+        )
+        read = read[~np.isnan(values[read])]
+        inside = (self.time[read] >= first) & (self.time[read] <= last)
+        if inside.sum() < LEAST_READ or last <= first:
+            return None
+        start, end = np.interp([first, last], self.time[read], values[read])
         return float(end - start)
 
     def at(self, name: str, times: Floats, most_s: float) -> Floats:

@@ -34,6 +34,20 @@ def test_the_share_of_time_with_a_slowed_clock(sampled: Sampled, gpus: Any) -> N
     assert set(samples.get("gpu3.clock.sm")) == {1410, 1980}
 
 
+def test_energy_that_takes_long_to_read_is_read_rarely(
+    sampled: Sampled, gpus: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then a short window has no energy by the counter, and that of a long one is still right."""
+    monkeypatch.setattr(sampler, "DEAR_S", 0.0)
+    samples = sampled(60)
+    begin, end = samples.time[15], samples.time[55]
+    assert np.count_nonzero(np.diff(samples.get("gpu0.energy"))) < 20
+    assert samples.counted("gpu0.energy", begin, begin + 5) is None
+    counted, power = samples.counted("gpu0.energy", begin, end), samples.mean("gpu0.power", begin, end)
+    assert counted is not None and power is not None
+    assert counted == pytest.approx(power * (end - begin), rel=0.03)
+
+
 def test_the_memory_in_use_is_without_what_the_driver_reserves(sampled: Sampled, gpus: Any) -> None:
     """As nvidia-smi prints it: on an H100 the driver reserves 480 MiB."""
     assert set(sampled(3).get("gpu0.memory_used")) == {59 * 2**20}
