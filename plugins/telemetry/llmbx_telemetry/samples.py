@@ -97,12 +97,8 @@ class Samples:
         None if it was read less than `LEAST_READ` times in between, as where reading takes long.
         """
         values = self.get(name)
-        read = (
-            np.flatnonzero(np.diff(values, prepend=np.nan) != 0)
-            if len(values)
-            else np.array([], int)
-        )
-        read = read[~np.isnan(values[read])]
+        changed = np.diff(values, prepend=np.nan) != 0
+        read = np.flatnonzero(changed & ~np.isnan(values))
         inside = (self.time[read] >= first) & (self.time[read] <= last)
         if inside.sum() < LEAST_READ or last <= first:
             return None
