@@ -101,7 +101,7 @@ def bisect(request: Any, node_list: str, detect: str, spread: str | None, max_ru
     \b
     Examples:
       llmbx nodes bisect llama3.1 --size 8b --nodes n[001-064] --steps 20
-      llmbx nodes bisect grok1 --size mini --gpus-per-node 2 --nodes n1,n2,n3,n4 --detect 5%
+      llmbx nodes bisect grok1 --size mini --nodes n1,n2,n3,n4 --detect 5%
     """
     from .bisect.measure import Bisection
     from .bisect.names import expand
@@ -113,11 +113,14 @@ def bisect(request: Any, node_list: str, detect: str, spread: str | None, max_ru
     nodes = expand(node_list)
     if len(nodes) < 2:
         raise UsageError(f"--nodes {node_list}: at least two nodes are needed")
+    difference = parse_fraction(detect, "--detect")
+    if not difference:
+        raise UsageError(f"--detect {detect}: expected more than 0 %")
     bisection = Bisection(
         load_workspace(),
         request,
         nodes,
-        difference=parse_fraction(detect, "--detect"),
+        difference=difference,
         spread=parse_fraction(spread, "--spread") if spread else None,
         most_runs=max_runs,
     )

@@ -54,6 +54,7 @@ class Bisection:
 
     def run(self, say: Callable[[str], None]) -> Outcome:
         """Search, and `say` what each run shows. Raises `InfraError` if one of them fails."""
+        self._spec(self.nodes)  # refuse what cannot run before anything is said
         slower, varies = 100 * self.judgement.difference, 100 * self.judgement.spread
         say(f"{plural(len(self.nodes), 'nodes')}, at most {self.most_runs} runs")
         say(f"looking for nodes that are slower by {slower:g} %; from run to run, step times vary by {varies:.2f} %")
