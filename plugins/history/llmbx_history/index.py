@@ -13,7 +13,8 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,8 +29,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Say = Callable[[str], None]
 
-SCHEMA = 7
-"""Version of the tables; a file of another version is rebuilt."""
+LAYOUT = 7
+"""Version of the tables without the columns of runs."""
+
+
+def schema(columns: Iterable[str]) -> int:
+    """The version of the tables with these columns of runs, which a file states."""
+    return zlib.crc32(f"{LAYOUT} {' '.join(columns)}".encode()) & 0x7FFFFFFF
+
+
+SCHEMA = schema(COLUMNS)
+"""A file of another version is rebuilt."""
 
 LISTED_COLUMNS = (
     "status",

@@ -19,7 +19,8 @@ from llmbx.record.folder import RESULT, read_result, write_record, write_result
 from llmbx.record.history import Selection
 from llmbx.run.remeasure import save_window
 from llmbx_history import scan
-from llmbx_history.index import index_path
+from llmbx_history.columns import COLUMNS
+from llmbx_history.index import SCHEMA, index_path, schema
 from llmbx_history.runs import list_runs, rebuild, select
 from llmbx_history.tags import change_tags
 
@@ -96,6 +97,11 @@ def test_a_damaged_index_is_rebuilt(run_factory: RunFactory, harm: str, capsys: 
     run_factory.put(noise(50, 1.0))
     assert ids(run_factory.install)[1:] == made[::-1]
     assert capsys.readouterr().err == ""
+
+
+def test_an_index_with_other_columns_is_one_of_another_schema() -> None:
+    """Nobody has to think of a number when a column is added."""
+    assert len({schema([*COLUMNS, "new"]), schema(list(COLUMNS)[1:]), SCHEMA}) == 3
 
 
 def test_without_a_writable_cache_the_folders_are_read_with_one_note(
