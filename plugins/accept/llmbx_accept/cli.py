@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,12 @@ from llmbx.api.verbs import (
     print_rows,
     run_options,
 )
+
+if TYPE_CHECKING:
+    from llmbx.api.verbs import Request
+
+    from .bisect.search import Outcome
+    from .memory.standing import Standing
 
 COLUMNS = ("node", "runs", "slower", "ci95", "failures", "of_hardware", "suspect", "reason")
 
@@ -51,7 +57,8 @@ def command(
 
     workspace = load_workspace()
     runs = workspace.plugins.history.select(workspace.install, Selection(since=since, user=user))
-    nodes = [one for one in standings(attendances(runs, workspace.plugins)) if one.suspect or not suspect]
+    known = standings(attendances(runs, workspace.plugins))
+    nodes = [standing for standing in known if standing.suspect or not suspect]
     if exclude_list:
         click.echo(",".join(node.node for node in nodes if node.suspect))
     elif format_ == "json":
@@ -60,18 +67,21 @@ def command(
         print_rows([_row(node) for node in nodes], COLUMNS, format_, "no run has recorded its nodes")
 
 
-def _row(node: Any) -> dict[str, Any]:
-    known = node.slower is not None
+def _row(node: Standing) -> dict[str, Any]:
     return {
         "node": node.node,
         "runs": node.runs,
-        "slower": f"{100 * node.slower:+.1f} %" if known else None,
-        "ci95": f"{100 * node.low:+.1f} to {100 * node.high:+.1f} %" if known else None,
+        "slower": _percent(node.slower),
+        "ci95": f"{_percent(node.low)} to {_percent(node.high)}" if node.slower is not None else None,
         "failures": node.failures,
         "of_hardware": node.of_hardware,
         "suspect": node.suspect,
         "reason": node.reason,
     }
+
+
+def _percent(fraction: float | None) -> str | None:
+    return None if fraction is None else f"{100 * fraction:+.1f} %"
 
 
 @command.command("bisect", cls=RunCommand)
@@ -89,7 +99,9 @@ def _row(node: Any) -> dict[str, Any]:
     "--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True, help="Output format."
 )
 @run_options
-def bisect(request: Any, node_list: str, detect: str, spread: str | None, max_runs: int | None, format_: str) -> None:
+def bisect(
+    request: Request | None, node_list: str, detect: str, spread: str | None, max_runs: int | None, format_: str
+) -> None:
     """Find the slow nodes among many by running the workload on parts of them.
 
     The step time of a synchronous training is that of its slowest node. All runs have the same number of nodes: a
@@ -132,7 +144,7 @@ def bisect(request: Any, node_list: str, detect: str, spread: str | None, max_ru
     sys.exit(3 if outcome.slow else 5 if outcome.undecided else 0)
 
 
-def _sentences(outcome: Any, detect: str) -> list[str]:
+def _sentences(outcome: Outcome, detect: str) -> list[str]:
     lines = [f"{node} is {100 * slower:.1f} % slower" for node, slower in outcome.slow.items()]
     if outcome.undecided:
         lines.append(f"not told apart after {plural(outcome.runs, 'runs')}: {', '.join(outcome.undecided)}")
