@@ -315,7 +315,7 @@ def _default_scale(
     if dtype not in dtypes:
         problem = f"{workload.name} {size} on {gpu_type} has no {dtype} configuration"
         raise UsageError(f"{problem}: use --dtype {either(dtypes)}")
-    scales = ", ".join(map(str, counts)) or "any number"
+    scales = f"{', '.join(map(str, counts))}; others are scaled" if counts else "any number"
     what, add = f"{workload.name} {size} {dtype} on {gpu_type}", f"add --gpus N ({scales})"
     if counts and detected is not None and for_this_machine(layers, detected):
         has = f"this machine has {detected}; `llmbx list --here` lists what it can run"

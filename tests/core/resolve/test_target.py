@@ -72,7 +72,7 @@ def test_other_nodes_of_gpus_in_nodes_of_any_size_are_like_this_machine(machine:
 
 
 def test_a_launcher_or_a_profile_alone_asks_for_the_number_of_gpus() -> None:
-    problem = "curve 70b bf16 on h100: add --gpus N (64, 128, 256, 512)"
+    problem = "curve 70b bf16 on h100: add --gpus N (64, 128, 256, 512; others are scaled)"
     assert refusal(launcher="batch") == problem
     assert refusal(cluster={}) == problem
     assert resolved(launcher="local").mini, "the local launcher does not ask for a cluster"
@@ -196,13 +196,14 @@ def test_a_requested_number_without_a_recipe_is_not_rounded(machine: Machine) ->
 
 def test_a_profile_means_that_the_machine_is_not_meant(machine: Machine) -> None:
     machine(gpus(H100, 8))
-    assert refusal(cluster={}) == "curve 70b bf16 on h100: add --gpus N (64, 128, 256, 512)"
+    assert refusal(cluster={}) == "curve 70b bf16 on h100: add --gpus N (64, 128, 256, 512; others are scaled)"
 
 
 def test_a_machine_with_too_few_gpus_is_named_with_what_it_can_run(machine: Machine) -> None:
     machine(gpus(H100, 1))
-    why = "curve 70b bf16 on h100 needs 64 GPUs or more: add --gpus N (64, 128, 256, 512); this machine has 1; "
-    assert refusal(size="70b") == f"{why}`llmbx list --here` lists what it can run"
+    add = "add --gpus N (64, 128, 256, 512; others are scaled)"
+    has = "this machine has 1; `llmbx list --here` lists what it can run"
+    assert refusal(size="70b") == f"curve 70b bf16 on h100 needs 64 GPUs or more: {add}; {has}"
 
 
 def test_gpus_that_are_not_in_the_list_are_used(machine: Machine) -> None:
@@ -240,7 +241,7 @@ def test_the_only_scale_is_the_default() -> None:
          "(gb200), or use --size mini"),
         ({"size": "moe"}, "curve moe needs a GPU cluster and this machine has no GPU: add --gpu-type (b200), or use "
          "--size mini"),
-        ({"size": "8b", "gpu_type": "h100"}, "curve 8b bf16 on h100: add --gpus N (8, 16, 32, 64)"),
+        ({"size": "8b", "gpu_type": "h100"}, "curve 8b bf16 on h100: add --gpus N (8, 16, 32, 64; others are scaled)"),
         ({"size": "8b", "gpu_type": "h100", "dtype": "nvfp4"},
          "curve 8b on h100 has no nvfp4 configuration: use --dtype bf16 or fp8"),
         ({"size": "8b", "gpu_type": "cpu"},
@@ -249,7 +250,7 @@ def test_the_only_scale_is_the_default() -> None:
          "recipe old of curve has no size moe (recipes with it: new)"),
         ({"size": "8b", "gpu_type": "h100", "gpus": 1_000_001}, "--gpus 1000001: expected at most 1000000"),
         ({"workload": "dot"}, "dot 2b has no configuration for cpu: use --gpu-type h100 or gb200"),
-        ({"workload": "dot", "gpu_type": "h100"}, "dot 2b fp8 on h100: add --gpus N (8, 32)"),
+        ({"workload": "dot", "gpu_type": "h100"}, "dot 2b fp8 on h100: add --gpus N (8, 32; others are scaled)"),
         ({"workload": "curv"}, "no workload named 'curv' (did you mean 'curve'?)"),
         ({"plugin": "curvs"}, "no framework plugin named 'curvs' (did you mean 'curves'?); if it is not installed, "
          "name its file or folder in LLMBX_PLUGINS"),
