@@ -11,8 +11,7 @@ MISTAKES = {
     "run gork1": "no workload named 'gork1' (did you mean 'grok1'?)",
     "run llama": "no workload named 'llama' (did you mean 'llama2', 'llama3.1' or 'llama4'?)",
     "run llama 3.1": "'llama 3.1' is 2 arguments (did you mean 'llama3.1'?)",
-    "run nemo": "'nemo' is a plugin: add one of its workloads (deepseek-v3, gpt-oss, grok1, llama3.1, llama4, "
-    "nemotron3, qwen3)",
+    "run nemo": "'nemo' is a plugin: add one of its workloads (deepseek-v3, gpt-oss, grok1, ",
     "run nemo llama2": "no workload named 'llama2' in plugin 'nemo': it is one of plugin 'maxtext'",
     "run maxtext grok1": "no workload named 'grok1' in plugin 'maxtext'",
     "run --plugin nmeo grok1": "no framework plugin named 'nmeo' (did you mean 'nemo'?)",
