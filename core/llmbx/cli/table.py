@@ -109,7 +109,7 @@ def _cut(word: str, width: int) -> list[str]:
     if len(word) <= width:
         return [word]
     pieces = [""]
-    for part in re.findall(r"[^/_.-]*[/_.-]+|[^/_.-]+", word):
+    for part in re.split(r"(?<=[/_.-])(?=[^/_.-])", word):
         if pieces[-1] and len(pieces[-1]) + len(part) > width:
             pieces.append("")
         pieces[-1] += part

@@ -50,7 +50,7 @@ class Distribution:
 class EntryPoint:
     """What a package provides for `group`: `value` is MODULE or MODULE:ATTRIBUTE."""
 
-    REFERENCE = re.compile(r"([\w.]+)\s*(?::\s*([\w.]+)\s*)?(?:\[.*\]\s*)?$")
+    REFERENCE = re.compile(r"^([\w.]+)\s*(?::\s*([\w.]+)\s*)?(?:\[.*\]\s*)?$")
 
     def __init__(self, name: str, value: str, group: str, dist: Distribution | None = None) -> None:
         self.name, self.value, self.group, self.dist = name, value, group, dist
