@@ -37,6 +37,7 @@ TASKS: dict[str, tuple[tuple[str, str], ...]] = {
     "list": (("list", "grok1"), ("list --here", "lm")),
     "show": (("show grok1 --gpu-type gb200 --gpus 256 --dtype bf16", "nvcr.io"),),
     "catalog": (("catalog diff other --plugin ./other --format json", '"final"'),),
+    "catalog.import": (("catalog import nowhere", "nowhere"),),
     "jobs": (("jobs", "completed"),),
     "nodes": (("nodes", ""),),
     "status": (("status {first}", "completed"),),
@@ -74,7 +75,7 @@ TASKS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """Of each verb, command lines and what each prints."""
 
-CODES = {"compare": (5,), "export wandb": (2,), "export mlflow": (2,), "doctor": (0, 4)}
+CODES = {"compare": (5,), "export wandb": (2,), "export mlflow": (2,), "catalog import": (2,), "doctor": (0, 4)}
 """Exit codes other than 0: eight steps are too few for a verdict, a plain install has no extras, and the doctor may
 find that a tool of this machine does not work.
 """
