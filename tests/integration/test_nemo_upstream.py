@@ -181,7 +181,7 @@ def test_another_configuration_than_upstreams_is_exit_code_1(llmbx: Llmbx, share
 
 
 @pytest.mark.parametrize(
-    ("workload", "field", "value"), [("grok1", "model.num_moe_experts", 8), ("llama2", "decoder_block", "LLAMA2")]
+    ("workload", "field", "value"), [("grok1", "model.num_moe_experts", 8), ("llama2", "decoder_block", "llama2")]
 )
 def test_a_mini_is_built_without_upstreams_values(
     workload: str, field: str, value: object, llmbx: Llmbx, shared_install: Path
