@@ -74,7 +74,7 @@ def test_a_request_with_cluster_options_is_never_a_mini() -> None:
     assert (typed.size, typed.gpu_type, typed.nodes, typed.launcher) == ("314b", "gb200", 32, "slurm")
     assert spec("grok1", gpu_type="h100").size == spec("grok1", gpus=256).size == "314b"
     assert (spec("grok1", gpus=512).gpu_type, spec("grok1", gpus=512).dtype) == ("gb200", "fp8"), "launch.sh's defaults"
-    with pytest.raises(UsageError, match="add --gpus N \\(128, 256, 512\\)"):
+    with pytest.raises(UsageError, match="add --gpus N \\(128, 256, 512; others are scaled\\)"):
         spec("grok1", launcher="slurm")
     config = Config(clusters={"c": Cluster(gpu_type="gb200")})
     assert spec("grok1", config=config, cluster="c", gpus=128).size == "314b"
