@@ -110,6 +110,18 @@ StorageLoc=slurm_acct_db
 NAMED = 'hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && exec "$@"'
 
 
+def remove_old_cgroups(nodes: int) -> None:
+    """Remove what an ended cluster left of its nodes' cgroups, which Slurm names after the nodes alone.
+
+    With a job of the same number slurmd sometimes finds the old group and cannot start the step. Groups in use stay.
+    """
+    for number in range(1, nodes + 1):
+        group = Path(f"/sys/fs/cgroup/memory/slurm_n{number}")
+        for folder in sorted((path for path in group.glob("**/") if path.is_dir()), reverse=True):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
 class Cluster:
     """A Slurm of `nodes` nodes (n1, n2 …) in `folder`."""
 
@@ -160,6 +172,8 @@ class Cluster:
 
     def start(self) -> None:
         """Write the configuration, start the daemons and wait until every node is idle."""
+        if self.cgroups:
+            remove_old_cgroups(self.nodes)
         self._write()
         self._munge()
         if self.accounts:
