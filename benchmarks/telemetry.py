@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 SAMPLER = ROOT / "plugins" / "telemetry" / "llmbx_telemetry" / "node" / "sampler.py"
 STAND_IN = ROOT / "tests" / "plugins" / "telemetry" / "nvml_stand_in.c"
 START = (
-    "import runpy, sys; sys.path.insert(0, {0!r}); import sampler; sampler.LIBRARY = {1!r}; sampler.main(sys.argv[1:])"
+    "import runpy, sys; sys.path.insert(0, {0!r}); import sampler; sampler.NVML_SO = {1!r}; sampler.main(sys.argv[1:])"
 )
 RANK = """
 import threading, time

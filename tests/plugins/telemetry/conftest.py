@@ -34,7 +34,7 @@ def gpus(library: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         getattr(loaded, name).argtypes = [ctypes.c_double]
     loaded.stand_in_set_time.argtypes = [ctypes.c_double]
     loaded.stand_in_support_energy(1)
-    monkeypatch.setattr(sampler, "LIBRARY", str(library))
+    monkeypatch.setattr(sampler, "NVML_SO", str(library))
     return loaded
 
 

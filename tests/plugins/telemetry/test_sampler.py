@@ -63,7 +63,7 @@ def test_what_a_gpu_does_not_support_is_missing_and_named(sampled: Sampled, gpus
 
 
 def test_a_node_without_gpus_is_sampled(sampled: Sampled, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "LIBRARY", "/nonexistent/libnvidia-ml.so.1")
+    monkeypatch.setattr(sampler, "NVML_SO", "/nonexistent/libnvidia-ml.so.1")
     samples = sampled(3)
     assert samples.things("gpu") == [] and "cannot be loaded" in samples.missing["gpu"]
     assert samples.get("cpu.user")[3] >= samples.get("cpu.user")[0] > 0

@@ -211,7 +211,7 @@ class _Search:
 
 
 def _parts(nodes: Nodes, count: int) -> list[Nodes]:
-    """Parts of one size. If the number of nodes is no multiple of it, neighbours share nodes."""
+    """Parts of one size. Neighbours share nodes if the number of nodes is not divisible by it."""
     size = math.ceil(len(nodes) / count)
     begins = [round(part * (len(nodes) - size) / (count - 1)) for part in range(count)]
     return [nodes[begin : begin + size] for begin in begins]

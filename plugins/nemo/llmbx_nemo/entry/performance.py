@@ -183,7 +183,7 @@ def split(model: Any, layout: str | None) -> None:
 def graphs(model: Any, spec: Spec) -> Fields:
     """Return the fields that switch the recipe's CUDA graphs off, if the user did.
 
-    Upstream's program switches the random numbers of CUDA graphs off where there are none.
+    Upstream's program disables the random numbers of CUDA graphs if there are no graphs.
 
     Raises `ConfigError` if they are to be switched on where the recipe has none.
     """

@@ -78,7 +78,7 @@ def _usual_length(functions: Iterable[Function], model: str) -> int | None:
 
 
 def _why_not(function: Function, length: int | None) -> str:
-    """Return why a function is no row of the catalog, or an empty text."""
+    """Return why a function gives no row of the catalog, or an empty text."""
     if function.error:
         return f"it fails: {function.error}"
     if function.variant not in DTYPES.values():
@@ -93,13 +93,13 @@ def _why_not(function: Function, length: int | None) -> str:
         return "no batch size"
     parallel = (function.tp or 1) * (function.pp or 1) * (function.cp or 1)
     if function.gpus % parallel:
-        return f"{function.gpus} GPUs are no multiple of TP x PP x CP"
+        return f"{function.gpus} GPUs are not divisible by TP x PP x CP"
     experts, ranks = (function.ep or 1) * (function.etp or 1), function.gpus // (function.pp or 1)
     if ranks % experts:
         return f"EP {function.ep} does not divide the {ranks} GPUs of a pipeline stage"
     samples = function.mbs * (function.gpus // parallel)
     if function.gbs % samples:
-        return f"GBS {function.gbs} is no multiple of the {samples} samples of all data-parallel ranks"
+        return f"GBS {function.gbs} is not divisible by the {samples} samples of all data-parallel ranks"
     return ""
 
 

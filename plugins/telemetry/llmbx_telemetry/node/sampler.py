@@ -500,7 +500,7 @@ class Ranks:
 
 # ---- GPUs by NVML
 
-LIBRARY = "libnvidia-ml.so.1"
+NVML_SO = "libnvidia-ml.so.1"
 UNSUPPORTED = 3
 ERRORS = {
     2: "invalid argument",
@@ -618,9 +618,9 @@ class Nvml:
         self.gpus: list[Gpu] = []
         self.events: ctypes.c_void_p | None = None
         try:
-            self.library = ctypes.CDLL(LIBRARY)
+            self.nvml = ctypes.CDLL(NVML_SO)
         except OSError as error:
-            table.missing("gpu", f"{LIBRARY} cannot be loaded: {error}")
+            table.missing("gpu", f"{NVML_SO} cannot be loaded: {error}")
             return
         error_code = self._call("nvmlInit_v2")
         count = ctypes.c_uint()
@@ -639,7 +639,7 @@ class Nvml:
 
     def _call(self, name: str, *arguments: Any) -> int:
         try:
-            return int(getattr(self.library, name)(*arguments))
+            return int(getattr(self.nvml, name)(*arguments))
         except AttributeError:
             return 13
 

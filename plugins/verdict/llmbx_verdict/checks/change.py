@@ -40,7 +40,7 @@ JUMP = 0.12
 """Relative size of a step of the loss that stays."""
 
 STEADY = 8.0
-"""A spike or a jump is at least so many times the usual change from step to step."""
+"""Smallest ratio of a spike or jump to the usual change from step to step."""
 
 SCATTER = 0.02
 """Mean rise of the loss from step to step, falls counted as 0, that no training shows over `MANY` steps."""
