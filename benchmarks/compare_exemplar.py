@@ -111,14 +111,14 @@ def main() -> None:
         )  # fmt: skip
         differences = expected.differences(dict(ours[name])) if ours[name] and name in theirs else ()
         wrong = sorted(difference.key for difference in differences if difference.reason is None)
-        said = (
+        outcome = (
             " ".join(wrong)
             if name in theirs and ours[name]
             else "refused by " + ("llmbx" if name in theirs else "upstream")
         )
         table.writerow([
             spec.workload, spec.size, spec.dtype, spec.gpu_type, spec.gpus, spec.scaled_from or "",
-            len(expected.compared(dict(ours[name]))) if name in theirs else 0, len(differences) - len(wrong), said,
+            len(expected.compared(dict(ours[name]))) if name in theirs else 0, len(differences) - len(wrong), outcome,
         ])  # fmt: skip
 
 

@@ -72,21 +72,21 @@ def lines(all_judged: list[Judged]) -> Iterator[str]:
     for verdict, number in collections.Counter(each.verdict for each in all_judged).most_common():
         yield f"{verdict}: {number} ({100 * number / count:.0f} %)"
     single = [each for each in all_judged if each.single]
-    known = sum(each.median <= KNOWN for each in single)
+    by_median = sum(each.median <= KNOWN for each in single)
     ratios = sorted(abs(each.ratio - 1) for each in single)
     yield f"unstable for single steps or noise alone: {len(single)} ({100 * len(single) / count:.0f} %)"
-    yield f"  of these, the median is known within {100 * KNOWN:g} %: {known}"
+    yield f"  of these, the median is known within {100 * KNOWN:g} %: {by_median}"
     far, most = statistics.median(ratios), ratios[-1]
     yield f"  of these, the mean is {100 * far:.1f} % (median) and up to {100 * most:.0f} % from the median"
     stable = sum(each.verdict == "stable" for each in all_judged)
-    yield f"with a figure: {stable} by the mean alone, {stable + known} with the median"
+    yield f"with a figure: {stable} by the mean alone, {stable + by_median} with the median"
 
 
 def main(folder: Path) -> None:
     """Print the verdicts on all series of a folder."""
-    every = [times_of(path) for path in sorted(folder.rglob("golden_values*.json"))]
-    long = [times for times in every if len(times) >= LEAST]
-    print(f"{len(long)} series of {len(every)} files")
+    recorded = [times_of(path) for path in sorted(folder.rglob("golden_values*.json"))]
+    long = [times for times in recorded if len(times) >= LEAST]
+    print(f"{len(long)} series of {len(recorded)} files")
     print("\n".join(lines([judged(times) for times in long])))
 
 

@@ -30,8 +30,8 @@ def outcome(nodes: int, slow: dict[str, float], spread: float, chance: random.Ra
             factor = 1 + max(slow.get(node, 0.0) for node in ask.nodes)
             ask = asked.send(factor * chance.lognormvariate(0, spread))
     except StopIteration as end:
-        found: Outcome = end.value
-        return found
+        result: Outcome = end.value
+        return result
 
 
 def halvings(nodes: int, slow: set[int]) -> int:
@@ -60,9 +60,9 @@ def main() -> int:
                 for _ in range(repeats):
                     numbers = chance.sample(range(nodes), count)
                     slow = {f"n{number}": chance.uniform(0.05, 0.1) for number in numbers}
-                    found = outcome(nodes, slow, spread, chance)
-                    right += set(found.slow) == set(slow) and not found.undecided
-                    runs.append(found.runs)
+                    result = outcome(nodes, slow, spread, chance)
+                    right += set(result.slow) == set(slow) and not result.undecided
+                    runs.append(result.runs)
                     halved.append(halvings(nodes, set(numbers)))
                 print(
                     f"| {nodes} | {count} | {100 * spread:.2f} % | {100 * right / repeats:.1f} % "

@@ -184,17 +184,17 @@ def compare(table: dict[str, Any], path: Path) -> dict[str, Any]:
         if abs(table["time"][row] - at) > 1:
             continue
         for cell, column in zip(cells[1:], list(QUERY.values())[1:], strict=True):
-            own = table["columns"].get(f"gpu0.{column}", [math.nan] * len(table["time"]))[row]
+            sampled = table["columns"].get(f"gpu0.{column}", [math.nan] * len(table["time"]))[row]
             try:
                 theirs = float(int(cell, 16) if cell.startswith("0x") else float(cell))
             except ValueError:
                 continue
             if column == "throttle":
-                reasons = [reasons[0] + 1, reasons[1] + (int(own) == int(theirs))]
+                reasons = [reasons[0] + 1, reasons[1] + (int(sampled) == int(theirs))]
                 continue
-            own *= SCALE.get(column, 1)
-            differences.setdefault(column, []).append(own - theirs)
-            means.setdefault(column, []).append([own, theirs])
+            sampled *= SCALE.get(column, 1)
+            differences.setdefault(column, []).append(sampled - theirs)
+            means.setdefault(column, []).append([sampled, theirs])
     return {
         **{
             column: {
