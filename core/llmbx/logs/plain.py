@@ -9,7 +9,7 @@ from ..model import Event
 from .line import Line
 from .parser import LogParser, Record
 from .signatures import Signatures
-from .timeline import PROGRESS, WENT_ON
+from .timeline import PROGRESS, WENT_ON, role
 
 _PROGRESS = re.compile(
     r"\b(?:[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch|[Bb]atch|[Uu]pdate)\b\W{0,5}(\d{1,15}(?:\.\d{1,15})?)"
@@ -34,13 +34,13 @@ class PlainParser(LogParser):
         return self._signatures.waits or self._missing > 0
 
     def feed(self, line: Line) -> Iterable[Record]:
-        """The failures of one line, or the progress that it shows after one."""
-        failures = self._signatures.feed(line)
-        if failures:
+        """The events of one line, or the progress that it shows after a failure."""
+        events = self._signatures.feed(line)
+        if any(role(event) != "notice" for event in events):
             self._missing, self._highest = WENT_ON, None
         elif self._missing and (printed := _PROGRESS.search(line)):
             return self._progress(float(printed[1] or printed[2]), line)
-        return failures
+        return events
 
     def _progress(self, number: float, line: Line) -> list[Record]:
         """Nothing for the first one: another rank may print it late, or the same one again."""

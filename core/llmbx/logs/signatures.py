@@ -27,7 +27,7 @@ from .literals import Filter, skeleton_of
 from .notices import NOTICES, Notice
 from .origin import Origin, origin, unwrapped, without_times
 from .printed import whole
-from .signature_table import BY, Role, Signature, match, table_filter
+from .signature_table import BY, TABLE, Role, Signature, match, table_filter
 from .timeline import failure
 
 MAX_EVENTS = 32
@@ -96,7 +96,6 @@ class Signatures:
     """Finds failures in a stream of clean lines. Use one object per log and feed it every line."""
 
     def __init__(self) -> None:
-        self._quiet: set[bytes] = set()
         self._seen: dict[tuple[str, str], int] = {}
         self._made = 0
         self._open: dict[str, _Traceback] = {}
@@ -112,7 +111,7 @@ class Signatures:
 
     def feed(self, line: str) -> list[Event]:
         """Return the events found in one line."""
-        if not self._waits and self._is_quiet(line):
+        if not self._waits and _is_quiet(line):
             self._previous = line
             return []
         self._waited = self._waited + 1 if self._waits else 0
@@ -154,16 +153,6 @@ class Signatures:
         """Mark the training loop as successfully finished: later failures happened after it."""
         self._finished = True
 
-    def _is_quiet(self, line: str) -> bool:
-        """Whether no signature may match the line. It is remembered by the skeleton: a log has few of them."""
-        skeleton = skeleton_of(line)
-        if skeleton in self._quiet:
-            return True
-        quiet = not may_fail(skeleton)
-        if quiet and len(self._quiet) < _MAX_SKELETONS:
-            self._quiet.add(skeleton)
-        return quiet
-
     def _look(self, line: str) -> list[Event]:
         return [event for text in unwrapped(line) for event in self._text_of(text)]
 
@@ -172,7 +161,7 @@ class Signatures:
             return self._begin(line)
         if self._open and (label := self._label(line)) is not None:
             return self._traceback(label, line)
-        if self._summary is None and self._quoting is None and not self._detail and self._is_quiet(line):
+        if self._summary is None and self._quoting is None and not self._detail and _is_quiet(line):
             return []
         here = origin(line)
         if self._summary is not None:
@@ -328,7 +317,6 @@ _CONTAINER = Signature("container_error", "cause", re.compile(""))
 _DETAIL = Signature("nccl_warning", "detail", re.compile(""))
 
 
-_MAX_SKELETONS = 4096
 _BEGINNINGS = (TRACEBACK, "what():", *_HARMLESS, *_BEFORE, "Last error:", "Root Cause (first observed failure)")
 """What the lines have after which others are read."""
 
@@ -342,6 +330,16 @@ def _others() -> Filter:
 def may_fail(skeleton: bytes) -> bool:
     """Whether a signature may match a line with this skeleton, or a traceback or the like begin in it."""
     return bool(table_filter().places(skeleton) or _others().places(skeleton))
+
+
+def only_notices(skeleton: bytes) -> bool:
+    """Whether nothing but a notice may match a line with this skeleton: no more than `MAX_EVENTS` of them are kept."""
+    roles = {TABLE[place].role for place in table_filter().places(skeleton)}
+    return roles == {"notice"} and not _others().places(skeleton)
+
+
+def _is_quiet(line: str) -> bool:
+    return not may_fail(skeleton_of(line))
 
 
 def _facts(kind: str, text: str) -> dict[str, str | int | float]:

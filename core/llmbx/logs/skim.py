@@ -14,7 +14,7 @@ from .line import Line
 from .lines import text_of
 from .literals import skeleton, skeleton_of
 from .parser import LogParser
-from .signatures import may_fail
+from .signatures import MAX_EVENTS, may_fail, only_notices
 
 BLOCK = 1 << 16
 """Bytes of a log that are looked at together: so few that most blocks of a noisy log are only noise."""
@@ -35,6 +35,7 @@ class Skimmer:
         self._signs = None if parser.signs is None else tuple(map(skeleton_of, parser.signs))
         self._quiet: set[bytes] = set()
         self._loud: set[bytes] = set()
+        self._notices: dict[bytes, int] = {}
         self._skipped: Line | None = None
         self.number = 0
 
@@ -69,17 +70,33 @@ class Skimmer:
             skeletons = skeleton(block).split(b"\n") if block else []
         loud = self._loud_of(here)
         places = [place for place, bones in enumerate(skeletons) if bones in loud] if loud else []
+        for bones in loud & self._notices.keys():
+            self._count(bones, skeletons.count(bones))
         return block, places, len(skeletons)
+
+    def _count(self, notice: bytes, lines: int) -> None:
+        """Count lines that are nothing but a notice: every rank prints them, and the first ones tell it all."""
+        self._notices[notice] += lines
+        if self._notices[notice] > MAX_EVENTS:
+            del self._notices[notice]
+            self._loud.discard(notice)
+            self._quiet.add(notice)
 
     def _loud_of(self, here: set[bytes]) -> set[bytes]:
         """The skeletons of lines that must be read."""
         for bones in here - self._quiet - self._loud:
             (self._loud if self._must_read(bones) else self._quiet).add(bones)
+            if bones in self._loud and not self._is_sign(bones) and only_notices(bones):
+                self._notices[bones] = 0
         loud = here & self._loud
         if len(self._quiet) + len(self._loud) > MOST_SKELETONS:
             self._quiet.clear()
             self._loud.clear()
+            self._notices.clear()
         return loud
 
     def _must_read(self, bones: bytes) -> bool:
-        return self._signs is None or any(sign in bones for sign in self._signs) or may_fail(bones)
+        return self._is_sign(bones) or may_fail(bones)
+
+    def _is_sign(self, bones: bytes) -> bool:
+        return self._signs is None or any(sign in bones for sign in self._signs)

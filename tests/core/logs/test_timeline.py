@@ -186,8 +186,9 @@ def test_a_pattern_whose_matches_have_no_text_in_common_is_refused() -> None:
 @pytest.mark.parametrize(
     ("pattern", "texts"),
     [
-        (r"NET/IB.{0,40}(?:[Gg]ot completion|error)", [["NET/IB"], ["error", "ot completion"]]),
-        (r"^(?:a longer|text) \d+ (?:x+y|maybe)?(?i:CASE)(?!never)$", [["a longer", "text"]]),
+        (r"NET/IB.{0,40}(?:[Gg]ot completion|error)", [["NET/IB"], ["Got completion", "error", "got completion"]]),
+        (r"^(?:a longer|text) \d+ (?:x+y|maybe)?(?i:CASE)(?!never)$", [["a longer ", "text "]]),
+        (r"not (?:set|found).{0,9}[Tt]he (?:a|b+)", [["not found", "not set"], ["The ", "the "]]),
         (r"Xid 79(?:abc)+", [["Xid 79"], ["abc"]]),
     ],
 )
