@@ -17,6 +17,9 @@ _PROGRESS = re.compile(
 )
 """The number of a step, an epoch or a progress bar."""
 
+_WORDS = ("tep", "ter", "poch", "atch", "pdate", "/")
+"""What a line of progress has one of; most lines have none."""
+
 
 class PlainParser(LogParser):
     """Finds failures that look alike in all frameworks. After one it counts the lines whose step is a later one."""
@@ -38,7 +41,7 @@ class PlainParser(LogParser):
         events = self._signatures.feed(line)
         if any(role(event) != "notice" for event in events):
             self._missing, self._highest = WENT_ON, None
-        elif self._missing and (printed := _PROGRESS.search(line)):
+        elif self._missing and any(map(line.__contains__, _WORDS)) and (printed := _PROGRESS.search(line)):
             return self._progress(float(printed[1] or printed[2]), line)
         return events
 

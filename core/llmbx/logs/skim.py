@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import BytesIO
-from itertools import islice
+from itertools import compress, count, islice
 
 from .line import Line
 from .lines import text_of
@@ -41,14 +41,14 @@ class Skimmer:
 
     def lines(self, block: bytes, arrived: float | None, source: str) -> Iterator[tuple[int, Line]]:
         """The lines of the next clean block that the parser must read, each with its number from 1."""
-        block, places, count = self._look(block)
-        if not count:
+        block, places, lines = self._look(block)
+        if not lines:
             return
         texts, taken = BytesIO(block), 0
         following, position = 0, 0
         if places and places[0] == 0 and self._skipped is not None and not self._parser.waits:
             yield self.number, self._skipped
-        while position < count:
+        while position < lines:
             while following < len(places) and places[following] < position:
                 following += 1
             if not self._parser.waits:
@@ -58,8 +58,8 @@ class Skimmer:
             text = next(islice(texts, position - taken, None)).rstrip(b"\n")
             yield self.number + position + 1, Line(text_of(text), arrived, source)
             position = taken = position + 1
-        self.number += count
-        self._skipped = Line(text_of(block[block.rfind(b"\n") + 1 :]), arrived, source) if position < count else None
+        self.number += lines
+        self._skipped = Line(text_of(block[block.rfind(b"\n") + 1 :]), arrived, source) if position < lines else None
 
     def _look(self, block: bytes) -> tuple[bytes, list[int], int]:
         """The block without empty lines, the places of the lines that must always be read, and the number of lines."""
@@ -69,7 +69,7 @@ class Skimmer:
             block = b"\n".join(filter(None, block.split(b"\n")))
             skeletons = skeleton(block).split(b"\n") if block else []
         loud = self._loud_of(here)
-        places = [place for place, bones in enumerate(skeletons) if bones in loud] if loud else []
+        places = list(compress(count(), map(loud.__contains__, skeletons))) if loud else []
         for bones in loud & self._notices.keys():
             self._count(bones, skeletons.count(bones))
         return block, places, len(skeletons)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -102,3 +102,23 @@ def test_signs_that_are_no_texts_are_the_parsers_fault(tmp_path: Path) -> None:
     parser.signs = "step"  # type: ignore[assignment]
     with pytest.raises(PluginError, match=r"parser Torn: signs of its log parser is a str, expected a tuple of texts"):
         collect_file(parser, tmp_path / "log.out")
+
+
+class Counted(PlainParser):
+    """Counts the lines that it gets."""
+
+    number = 0
+
+    def feed(self, line: Line) -> Iterable[Record]:
+        self.number += 1
+        return super().feed(line)
+
+
+def test_a_notice_that_each_rank_prints_is_read_some_times_only(tmp_path: Path) -> None:
+    notices = [f"{rank}: n{rank // 8}:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]" for rank in range(40_000)]
+    (tmp_path / "log.out").write_text("\n".join([*notices, "7: RuntimeError: no kernel", ""]))
+    parser = Counted()
+    log = collect_file(parser, tmp_path / "log.out")
+    assert [event.kind for event in log.events].count("infiniband") == 32
+    assert log.failure_of_failed is not None and log.failure_of_failed.rank == 7
+    assert parser.number < 2_000
