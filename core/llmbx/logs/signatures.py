@@ -310,11 +310,11 @@ class Signatures:
         return [event]
 
 
-_RAISED = Signature("exception", "cause", re.compile(""))
-_INTERRUPTED = Signature("interrupted", "stopped", re.compile(""))
-_EXITED = Signature("rank_exit", "end", re.compile(""))
-_CONTAINER = Signature("container_error", "cause", re.compile(""))
-_DETAIL = Signature("nccl_warning", "detail", re.compile(""))
+_RAISED = Signature("exception", "cause", "")
+_INTERRUPTED = Signature("interrupted", "stopped", "")
+_EXITED = Signature("rank_exit", "end", "")
+_CONTAINER = Signature("container_error", "cause", "")
+_DETAIL = Signature("nccl_warning", "detail", "")
 
 
 _BEGINNINGS = (TRACEBACK, "what():", *_HARMLESS, *_BEFORE, "Last error:", "Root Cause (first observed failure)")
