@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import rank
+from llmbx.entry import marks, rank
 
 FOLDER = "step_clocks"
 """In the run folder."""
@@ -134,6 +134,8 @@ class StepClock:
 
     def __init__(self, folder: Path | None, timer: HostTimer, **facts: Any) -> None:
         self.timer, self.sees_waits = timer, False
+        self.marks: marks.Marks | None = None
+        self._compiler_seen = False
         self._now: Step | None = None
         self._pending: deque[Step] = deque()
         self._file, self._flushed = None, 0.0
@@ -159,6 +161,8 @@ class StepClock:
     def begin(self, number: int) -> None:
         """Begin a step; one that is in progress ends."""
         self.end()
+        if self.marks is not None and not self._compiler_seen:
+            self._compiler_seen = marks.see_compilation(self.marks)
         if self._file is not None:
             self._now = Step(number, self.timer)
             self._now = None if self._now.start is None else self._now
@@ -217,6 +221,8 @@ class StepClock:
                 self._write()
             if self._file is not None:
                 self._file.close()
+        if self.marks is not None:
+            self.marks.close()
         self._file = None
 
     def _write(self) -> None:
@@ -234,6 +240,8 @@ class StepClock:
             self._flushed = time.monotonic()
             with contextlib.suppress(OSError, ValueError):
                 self._file.flush()
+            if self.marks is not None:
+                self.marks.flush()
 
 
 def enabled() -> bool:
@@ -253,12 +261,20 @@ def of_torch(folder: Path) -> StepClock:
     if not enabled():
         return StepClock(None, HostTimer())
     cuda = torch.cuda.is_available()
-    clock = StepClock(folder, CudaTimer() if cuda else HostTimer(), gpu_uuid=_uuid() if cuda else None)
+    facts = {"gpu_uuid": _uuid() if cuda else None, "threads": torch.get_num_threads()}
+    clock = StepClock(folder, CudaTimer() if cuda else HostTimer(), cores=_cores(), **facts)
+    clock.marks = marks.of_torch(folder / FOLDER / f"rank-{rank.this().number}.marks")
     _see_loading(clock)
     _see_updates(clock)
     if not cuda and torch.distributed.is_available():
         _see_waits(clock)
     return clock
+
+
+def _cores() -> int | None:
+    """The number of cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return None if affinity is None else len(affinity(0))
 
 
 def _uuid() -> str | None:

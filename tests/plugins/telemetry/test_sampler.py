@@ -110,9 +110,20 @@ def test_throttling_by_a_cgroup_in_both_versions(
 ) -> None:
     file = tmp_path / "cpu.stat"
     file.write_text(stat)
-    monkeypatch.setattr(sampler.Node, "_cgroup", lambda node: str(file))
+    monkeypatch.setattr(sampler, "cpu_stat", lambda files, process: str(file))
     samples = sampled(1)
     assert samples.get("cgroup.throttled")[0] == 123456 and samples.get("cgroup.nr_throttled")[0] == 7
+
+
+def test_throttling_of_a_rank_by_a_cgroup_of_its_own(
+    sampled: Sampled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cpu.stat"
+    file.write_text(CGROUP_2)
+    stats = {"self": None, str(os.getppid()): str(file)}
+    monkeypatch.setattr(sampler, "cpu_stat", lambda files, process: stats.get(process))
+    monkeypatch.setattr(sampler.Ranks, "_rank_of", lambda ranks, pid: 2 if pid == os.getppid() else None)
+    assert sampled(1).get("rank2.throttled")[0] == 123456
 
 
 def test_nodes_are_merged_by_time(sampled: Sampled) -> None:

@@ -130,6 +130,32 @@ class Files:
             return None
 
 
+def cpu_stat(files: Files, process: str) -> str | None:
+    """Return the cpu.stat of a process's cgroup, in a hierarchy of version 1 or 2."""
+    text = (files.read(f"/proc/{process}/cgroup") or b"").decode("utf-8", "replace")
+    for line in text.splitlines():
+        _, kinds, path = line.split(":", 2)
+        roots = (
+            ["/sys/fs/cgroup/" + kinds, "/sys/fs/cgroup/cpu"] if "cpu" in kinds.split(",") else []
+        )
+        roots = roots if kinds else ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+        for root in roots:
+            for folder in (path, ""):  # a container may see its own cgroup as the root
+                stat = os.path.join(root, folder.strip("/"), "cpu.stat")
+                if b"nr_throttled" in (files.read(stat) or b""):
+                    return stat
+    return None
+
+
+def throttled_us(stat: bytes) -> int | None:
+    """Return how long a cgroup was throttled, by its cpu.stat."""
+    for line in stat.splitlines():
+        key, _, value = line.partition(b" ")
+        if key in (b"throttled_usec", b"throttled_time"):  # nanoseconds in version 1
+            return int(value) // (1 if key == b"throttled_usec" else 1000)
+    return None
+
+
 def listed(path: str) -> list[str]:
     """Return the names in a folder in order; none if it cannot be read."""
     try:
@@ -140,7 +166,7 @@ def listed(path: str) -> list[str]:
 
 # ---- the node
 
-FLOWS = (b"nr_throttled", b"throttled_usec", b"throttled_time", b"nr_periods")
+FLOWS = (b"nr_throttled", b"nr_periods")
 PAGING = {
     b"pswpin": "swap_in",
     b"pswpout": "swap_out",
@@ -185,7 +211,7 @@ class Node:
             table.missing(
                 "pressure", "/proc/pressure cannot be read (kernel option CONFIG_PSI, or psi=0)"
             )
-        self.cgroup = self._cgroup()
+        self.cgroup = cpu_stat(files, "self")
         if self.cgroup is None:
             table.missing("cgroup", "no cpu.stat of this process's cgroup can be read")
         self.disks = [
@@ -215,24 +241,6 @@ class Node:
             table.missing(
                 "cpu.thermal_throttle", "the processor has no counter of thermal throttling"
             )
-
-    def _cgroup(self) -> str | None:
-        """Return the cpu.stat of this process, in a hierarchy of version 1 or 2."""
-        text = (self.files.read("/proc/self/cgroup") or b"").decode("utf-8", "replace")
-        for line in text.splitlines():
-            _, kinds, path = line.split(":", 2)
-            roots = (
-                ["/sys/fs/cgroup/" + kinds, "/sys/fs/cgroup/cpu"]
-                if "cpu" in kinds.split(",")
-                else []
-            )
-            roots = roots if kinds else ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
-            for root in roots:
-                for folder in (path, ""):  # a container may see its own cgroup as the root
-                    stat = os.path.join(root, folder.strip("/"), "cpu.stat")
-                    if b"nr_throttled" in (self.files.read(stat) or b""):
-                        return stat
-        return None
 
     def _ports(self) -> Iterator[tuple[str, str, str, str]]:
         """Yield object, measure, unit and file of each counter of InfiniBand and RoCE."""
@@ -268,13 +276,8 @@ class Node:
             for line in (read(self.cgroup) or b"").splitlines():
                 key, value = line.split(b" ", 1)
                 if key in FLOWS:
-                    scale = 1000 if key == b"throttled_time" else 1  # nanoseconds in version 1
-                    name = "throttled" if key.startswith(b"throttled") else key.decode()
-                    put(
-                        "cgroup." + name,
-                        "us" if name == "throttled" else "count",
-                        int(value) // scale,
-                    )
+                    put("cgroup." + key.decode(), "count", int(value))
+            put("cgroup.throttled", "us", throttled_us(read(self.cgroup) or b""))
         for disk in self.disks:
             words = (read(f"/sys/block/{disk}/stat") or b"").split()
             if len(words) > 10:
@@ -335,6 +338,7 @@ class Process:
         self.rank, self.pid, self.folder = rank, pid, f"/proc/{pid}/"
         self.threads: dict[str, tuple[int, int]] = {}
         self.delay_ns = self.ran_ns = 0
+        self.cgroup: str | None = None
 
 
 class Ranks:
@@ -346,6 +350,7 @@ class Ranks:
         self.seen: dict[int, int | None] = {}
         self.env: dict[int, dict[bytes, bytes]] = {}
         self.followed: dict[int, Process] = {}
+        self.cgroup = cpu_stat(files, "self")
 
     def search(self) -> None:
         """Find new processes, and follow the one of each rank that has used most time."""
@@ -397,6 +402,8 @@ class Ranks:
             self.followed[rank] = Process(rank, pid)
             self._describe(rank, pid)
         self._busiest(self.followed[rank])
+        cgroup = cpu_stat(self.files, str(pid))
+        self.followed[rank].cgroup = cgroup if cgroup != self.cgroup else None
 
     def _leave(self, rank: int) -> None:
         self._close(self.followed.pop(rank))
@@ -467,6 +474,8 @@ class Ranks:
             put(name + "run_delay", "us", process.delay_ns // 1000)
         else:
             self.table.missing("run_delay", "/proc/PID/task/TID/schedstat cannot be read")
+        if process.cgroup:
+            put(name + "throttled", "us", throttled_us(self.files.read(process.cgroup) or b""))
         status = self.files.read(folder + "status") or b""
         for key, column in (
             (b"\nvoluntary_ctxt", "switches"),
