@@ -1,0 +1,1 @@
+"""Small trainings on CPUs, in which benchmarks/explain injects faults."""
