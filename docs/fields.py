@@ -31,8 +31,11 @@ def interface(module: str, name: str) -> str:
 
 
 def _class(module: str, name: str) -> ast.ClassDef:
-    tree = ast.parse((CORE / module).read_text())
-    return next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    from names import locate
+
+    _, node = locate(CORE / module, name)
+    assert isinstance(node, ast.ClassDef)
+    return node
 
 
 def _record(node: ast.ClassDef) -> str:

@@ -99,7 +99,7 @@ SECTIONS = (
         ("RunSpec", "ProfileSpec", "TraceSpec", "CheckpointSpec", "Peak"),
     ),
     ("A broken rule", "model/finding.py", ("Finding",)),
-    ("How a run is handled", "model/handling.py", ("Handling", "HandlingRequest")),
+    ("How a run is handled", "model/settings.py", ("Handling", "HandlingRequest")),
     ("The image", "model/image.py", ("ImageRequest", "Environment", "Image")),
     (
         "The launch",
@@ -166,7 +166,7 @@ def values() -> str:
         records("model/result.py", "Stability"),
     ]
     parts += ["## Sections of a report", records("model/section.py", *REPORT), CATALOG]
-    return "\n\n".join([*parts, records("model/workload.py", *CATALOG_RECORDS)]) + "\n"
+    return "\n\n".join([*parts, records("model/__init__.py", *CATALOG_RECORDS)]) + "\n"
 
 
 def _kinds() -> str:

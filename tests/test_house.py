@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ["core/llmbx", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("plugins/*/llmbx_*")))]
 ENTRIES = sorted(path for path in ROOT.glob("*/**/llmbx*/entry/*.py") if path.parts[len(ROOT.parts)] != "tests")
@@ -51,6 +53,21 @@ def test_imports() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_core_has_at_most_twelve_levels_of_imports() -> None:
+    """Imports inside functions count, too; those for type checkers do not."""
+    graph = grimp.build_graph("llmbx", cache_dir=None, exclude_type_checking_imports=True)
+    levels: dict[str, int] = {}
+
+    def level(module: str) -> int:
+        if module not in levels:
+            levels[module] = 0  # a circle ends here
+            below = graph.find_modules_directly_imported_by(module)
+            levels[module] = 1 + max(map(level, sorted(below)), default=0)
+        return levels[module]
+
+    assert max(map(level, sorted(graph.modules))) <= 12
 
 
 def test_what_runs_inside_an_image_needs_neither_llmbx_nor_a_new_python() -> None:

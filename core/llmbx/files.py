@@ -41,16 +41,6 @@ def free_bytes(folder: Path) -> int | None:
         return None
 
 
-def user_name(uid: int) -> str:
-    """The name of a user; the number if it has no name (in some containers)."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
 def in_the_way(path: Path) -> Path | None:
     """The file at the place of the folder `path` or of one of its parents; None if there is none."""
     return next((place for place in (path, *path.parents) if place.is_file()), None)

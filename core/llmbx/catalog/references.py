@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..model import Convention, Example, Reference, Value
-from ..model.workload import Kind
+from ..model.parts import Kind
 from ..phrases import did_you_mean
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import msgspec
 from ..clock import boot_id
 from ..codec import decode
 from ..errors import InfraError
-from ..files import user_name
-from ..run_files import RunFolder
+from ..run_files import RunFolder, user_name
 from ..toml_file import NOT_JSON
 from . import supervisor as supervisor_module
 from .supervisor import Process, descendants, living, outlives, read_entry, read_process

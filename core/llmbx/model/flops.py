@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .base import Value
-from .layers import Term
-from .workload import Convention, ModelShape
+from .layers import FORMULA, ModelShape, Term
+from .parts import Convention
 
 
 class Flops(Value, frozen=True):
@@ -46,8 +46,6 @@ class Flops(Value, frozen=True):
     @staticmethod
     def layerwise(model: ModelShape) -> Flops:
         """FLOPs of one sample as the sum over the layers of the model (`ModelShape.layer_terms`)."""
-        from .layers import FORMULA
-
         return Flops.total(model.layer_terms(model.sequence_length), FORMULA)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""FLOPs and parameters by kind of layer, for models that one formula cannot describe.
+"""The shape of a model, and what each kind of its layers costs in FLOPs and parameters.
 
 A term is what one kind of layer costs: `Term`s of a model add up to its `Flops`. A matrix product of m x k with k x n
 has 2mkn operations; the backward pass has two for each of the forward pass, so that training takes three times as many.
@@ -6,25 +6,111 @@ Additions, norms, activations and the softmax are not counted, as in the formula
 
 Of the scores of attention, `full` counts every pair of positions that the mask's shape contains, `causal` half of them.
 
-`terms` covers what `Flops.transformer` does not: heads that are not hidden size / heads wide, sliding windows, latent
-attention, first layers without experts, latent experts, multi-token prediction, and hybrids with Mamba-2.
+`ModelShape.layer_terms` covers what `Flops.transformer` does not: heads that are not hidden size /
+heads wide, sliding windows, latent attention, first layers without experts, latent experts, multi-
+token prediction, and hybrids with Mamba-2.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from .base import Value
 
-if TYPE_CHECKING:
-    from .workload import ModelShape
+_DETAILS = ("head_width", "kv_rank", "windowed_layers", "ssm_layers", "latent_size", "dense_layers", "mtp_layers")
+"""Fields that only the sum over all layers takes into account (`layerwise`)."""
 
 TRAINING = 3
 """Operations of forward and backward pass, relative to those of the forward pass."""
 
 LayerKind = Literal["attention", "mlp", "moe", "ssm", "conv", "embedding", "logits", "other"]
+
+
+class ModelShape(Value, frozen=True):
+    """Dimensions of a transformer. Lengths are in tokens, widths in elements."""
+
+    layers: int
+    """Number of layers."""
+    hidden_size: int
+    """Hidden size."""
+    ffn_hidden_size: int
+    """Width of the feed-forward part of a dense layer that is active per token."""
+    heads: int
+    """Number of attention heads."""
+    query_groups: int
+    """Number of key/value heads."""
+    vocab_size: int
+    """Vocabulary size in tokens."""
+    sequence_length: int
+    """Tokens per sample."""
+    experts: int | None = None
+    """Experts per layer; None for a dense model."""
+    experts_per_token: int | None = None
+    """Active experts per token."""
+    moe_ffn_hidden_size: int | None = None
+    """Width of one expert, if different from `ffn_hidden_size`."""
+    shared_ffn_hidden_size: int | None = None
+    """Width of the shared expert."""
+    moe_layer_every: int | None = None
+    """Interval of the layers that have experts: every n-th layer."""
+    dense_layers: int | None = None
+    """First layers without experts."""
+    latent_size: int | None = None
+    """Width of the tokens that experts get, if they get a projection of the hidden state."""
+    gated: bool | None = None
+    """Whether feed-forward layers and experts have a gate (three matrices), as SwiGLU has; None: they have."""
+    tied: bool | None = None
+    """Whether the output layer has the weights of the input embedding; None: it has its own."""
+    head_width: int | None = None
+    """Width of an attention head, if not hidden size / heads."""
+    attention_window: int | None = None
+    """Positions that a token sees in layers with sliding-window attention."""
+    windowed_layers: int | None = None
+    """Number of layers with sliding-window attention."""
+    kv_rank: int | None = None
+    """Width of the compressed keys and values; with it, attention is multi-head latent attention."""
+    q_rank: int | None = None
+    """Width of the compressed queries of latent attention."""
+    key_width: int | None = None
+    """Width of a head's own part of the keys in latent attention."""
+    rope_width: int | None = None
+    """Width of the part of the keys with position encoding, which all heads share, in latent attention."""
+    value_width: int | None = None
+    """Width of the values of a head in latent attention."""
+    mtp_layers: int | None = None
+    """Layers for multi-token prediction that a step computes; a layer that is used twice counts twice."""
+    mtp_repeated: bool | None = None
+    """Whether the layers for multi-token prediction are one layer that is applied several times."""
+    attention_layers: int | None = None
+    """Layers with attention in a hybrid, in which each layer is Mamba, attention or feed-forward."""
+    ssm_layers: int | None = None
+    """Mamba-2 layers of a hybrid."""
+    ssm_heads: int | None = None
+    """Heads of a Mamba-2 layer."""
+    ssm_head_width: int | None = None
+    """Width of a head of a Mamba-2 layer."""
+    ssm_state: int | None = None
+    """State size of a Mamba-2 layer."""
+    ssm_groups: int | None = None
+    """Groups of a Mamba-2 layer, whose heads share the input and output projections of the state."""
+
+    @property
+    def is_detailed(self) -> bool:
+        """Whether it states something that only the sum over all layers takes into account."""
+        return any(getattr(self, name) is not None for name in _DETAILS)
+
+    def layer_terms(self, tokens: int) -> tuple[Term, ...]:
+        """What each kind of layer costs for one sample of `tokens`; layers for multi-token prediction are counted.
+
+        A layer for multi-token prediction that is applied several times has its parameters once.
+        """
+        parts = _terms(self, tokens)
+        if not self.mtp_repeated or (self.mtp_layers or 0) < 2:
+            return parts
+        once = _terms(self.replace(mtp_layers=1), tokens)
+        return tuple(term.replace(parameters=first.parameters) for term, first in zip(parts, once, strict=True))
 
 
 class Term(Value, frozen=True):
@@ -171,18 +257,6 @@ def _pairs(tokens: int, window: int | None, chunk: int | None) -> tuple[float, f
 
 
 FORMULA = "sum of the matrix products of all layers, version 1"
-
-
-def terms(model: ModelShape, tokens: int) -> tuple[Term, ...]:
-    """What each kind of layer costs for one sample of `tokens`; layers for multi-token prediction are counted.
-
-    A layer for multi-token prediction that is applied several times has its parameters once.
-    """
-    parts = _terms(model, tokens)
-    if not model.mtp_repeated or (model.mtp_layers or 0) < 2:
-        return parts
-    once = _terms(model.replace(mtp_layers=1), tokens)
-    return tuple(term.replace(parameters=first.parameters) for term, first in zip(parts, once, strict=True))
 
 
 def _terms(model: ModelShape, tokens: int) -> tuple[Term, ...]:

@@ -7,7 +7,7 @@ from typing import Literal
 from .base import Value
 from .measure import Better, MeasureKind
 from .observed import Observed
-from .workload import Convention, Parallelism
+from .parts import Convention, Parallelism
 
 
 class Bounds(Value, frozen=True):

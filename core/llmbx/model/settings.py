@@ -1,4 +1,8 @@
-"""Settings of a plugin: one typed record that defines its options, profile table, variables, help and docs."""
+"""Settings of a plugin: one typed record that defines its options, profile table, variables, help and docs.
+
+`Handling` has the settings of how llmbx handles a run, which do not change what is trained. Such a setting is one line
+in each of its two classes: its option, its key in a plan, its value in `run.json` and what comparisons ignore follow.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,9 @@ import functools
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from .base import Value
+from .base import Natural, Seconds, Value
 
 
 class Option(Value, frozen=True):
@@ -98,3 +102,38 @@ def _field(kind: type[Value], name: str, hint: Any) -> Field:
     return Field(
         name=name, kind=python_type, option=option, spelling=spelling, choices=choices, optional=type(None) in members
     )  # fmt: skip
+
+
+class HandlingRequest(Value, frozen=True, kw_only=True):
+    """The settings as a user sets them. None: not set."""
+
+    accept_image_change: bool | None = None
+    """`--accept-image-change`"""
+    stall_timeout_s: Seconds | None = None
+    """`--stall-timeout`"""
+    retries: Natural | None = None
+    """`--retries`"""
+
+
+class Handling(Value, frozen=True, kw_only=True):
+    """The settings of a resolved run."""
+
+    accept_image_change: Annotated[
+        bool,
+        Option(help="Accept an image whose digest has changed since it was first recorded."),
+    ] = False
+    """Whether to accept an image whose digest has changed since it was first recorded."""
+    stall_timeout_s: Annotated[
+        Seconds | None,
+        Option(
+            name="--stall-timeout",
+            metavar="SECONDS",
+            help="Dump stacks and abort after SECONDS without log output.",
+        ),
+    ] = None
+    """Seconds without log output after which the run is aborted."""
+    retries: Annotated[
+        Natural,
+        Option(metavar="N", help="Retry infrastructure failures up to N times.  [default: 0]"),
+    ] = 0
+    """Maximum number of retries after an infrastructure failure."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from .base import Positive, Rate, Scalar, Value
 from .finding import Finding
-from .handling import Handling
-from .workload import Checkpointing, Convention, ImageSource, Kind, ModelShape, Parallelism, Reference, Workload
+from .layers import ModelShape
+from .parts import Checkpointing, Convention, ImageSource, Kind, Parallelism
+from .settings import Handling
+
+if TYPE_CHECKING:
+    from .workload import Reference, Workload
 
 KINDS = get_args(Kind)
 """Kinds of published results, the preferred ones first."""

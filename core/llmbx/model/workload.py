@@ -2,133 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from .base import Scalar, Value
-
-if TYPE_CHECKING:
-    from .layers import Term
-
-Convention = Literal["full", "causal"]
-"""How the FLOPs of attention are counted: with the full S x S matrix, or with the half left by a causal mask."""
-
-_DETAILS = ("head_width", "kv_rank", "windowed_layers", "ssm_layers", "latent_size", "dense_layers", "mtp_layers")
-"""Fields that only the sum over all layers takes into account (`layerwise`)."""
-
-
-class ModelShape(Value, frozen=True):
-    """Dimensions of a transformer. Lengths are in tokens, widths in elements."""
-
-    layers: int
-    """Number of layers."""
-    hidden_size: int
-    """Hidden size."""
-    ffn_hidden_size: int
-    """Width of the feed-forward part of a dense layer that is active per token."""
-    heads: int
-    """Number of attention heads."""
-    query_groups: int
-    """Number of key/value heads."""
-    vocab_size: int
-    """Vocabulary size in tokens."""
-    sequence_length: int
-    """Tokens per sample."""
-    experts: int | None = None
-    """Experts per layer; None for a dense model."""
-    experts_per_token: int | None = None
-    """Active experts per token."""
-    moe_ffn_hidden_size: int | None = None
-    """Width of one expert, if different from `ffn_hidden_size`."""
-    shared_ffn_hidden_size: int | None = None
-    """Width of the shared expert."""
-    moe_layer_every: int | None = None
-    """Interval of the layers that have experts: every n-th layer."""
-    dense_layers: int | None = None
-    """First layers without experts."""
-    latent_size: int | None = None
-    """Width of the tokens that experts get, if they get a projection of the hidden state."""
-    gated: bool | None = None
-    """Whether feed-forward layers and experts have a gate (three matrices), as SwiGLU has; None: they have."""
-    tied: bool | None = None
-    """Whether the output layer has the weights of the input embedding; None: it has its own."""
-    head_width: int | None = None
-    """Width of an attention head, if not hidden size / heads."""
-    attention_window: int | None = None
-    """Positions that a token sees in layers with sliding-window attention."""
-    windowed_layers: int | None = None
-    """Number of layers with sliding-window attention."""
-    kv_rank: int | None = None
-    """Width of the compressed keys and values; with it, attention is multi-head latent attention."""
-    q_rank: int | None = None
-    """Width of the compressed queries of latent attention."""
-    key_width: int | None = None
-    """Width of a head's own part of the keys in latent attention."""
-    rope_width: int | None = None
-    """Width of the part of the keys with position encoding, which all heads share, in latent attention."""
-    value_width: int | None = None
-    """Width of the values of a head in latent attention."""
-    mtp_layers: int | None = None
-    """Layers for multi-token prediction that a step computes; a layer that is used twice counts twice."""
-    mtp_repeated: bool | None = None
-    """Whether the layers for multi-token prediction are one layer that is applied several times."""
-    attention_layers: int | None = None
-    """Layers with attention in a hybrid, in which each layer is Mamba, attention or feed-forward."""
-    ssm_layers: int | None = None
-    """Mamba-2 layers of a hybrid."""
-    ssm_heads: int | None = None
-    """Heads of a Mamba-2 layer."""
-    ssm_head_width: int | None = None
-    """Width of a head of a Mamba-2 layer."""
-    ssm_state: int | None = None
-    """State size of a Mamba-2 layer."""
-    ssm_groups: int | None = None
-    """Groups of a Mamba-2 layer, whose heads share the input and output projections of the state."""
-
-    @property
-    def is_detailed(self) -> bool:
-        """Whether it states something that only the sum over all layers takes into account."""
-        return any(getattr(self, name) is not None for name in _DETAILS)
-
-    def layer_terms(self, tokens: int) -> tuple[Term, ...]:
-        """What each kind of layer costs for one sample of `tokens`; layers for multi-token prediction are counted.
-
-        A layer for multi-token prediction that is applied several times has its parameters once.
-        """
-        from .layers import terms
-
-        return terms(self, tokens)
-
-
-class Parallelism(Value, frozen=True):
-    """Degrees of parallelism, under the recipes' abbreviations; None if one does not apply."""
-
-    tp: int = 1
-    """Tensor parallelism."""
-    pp: int = 1
-    """Pipeline parallelism."""
-    cp: int = 1
-    """Context parallelism."""
-    ep: int | None = None
-    """Expert parallelism."""
-    etp: int | None = None
-    """Tensor parallelism inside the experts."""
-    dp: int = 1
-    """Data parallelism; it follows from the others and the number of GPUs."""
-    vp: int | None = None
-    """Virtual (interleaved) pipeline stages."""
-    fsdp: bool | int = False
-    """Fully sharded data parallelism: on or off, or a degree for frameworks that take one."""
-
-
-class ImageSource(Value, frozen=True):
-    """Reference of a container image."""
-
-    reference: str
-    """REGISTRY#NAME:TAG (`registry.example.com#team/train:25.04`) or a file."""
-    digest: str | None = None
-    """Required digest."""
-    source: str = ""
-    """Where the reference was set."""
+from .layers import ModelShape
+from .parts import Checkpointing, Convention, ImageSource, Kind
 
 
 class Row(Value, frozen=True):
@@ -275,17 +153,6 @@ class Recipe(Value, frozen=True):
         return merged | row.env
 
 
-class Checkpointing(Value, frozen=True):
-    """Known properties of a size's checkpoints."""
-
-    size_gb: float
-    """Size on disk in gigabytes."""
-    save_gpus: tuple[int, int]
-    """Smallest and largest number of GPUs for which saving is supported."""
-    load_min_gpus: int
-    """Smallest number of GPUs for which loading is supported."""
-
-
 class Size(Value, frozen=True):
     """One size of a workload: the model's shape and its requirements."""
 
@@ -327,10 +194,6 @@ class Setting(Value, frozen=True):
     """Whether the value may be None."""
     type: ScalarType | None = None
     """Type of the values; None: that of the default."""
-
-
-Kind = Literal["table", "example", "other"]
-"""Kinds of published results, in the order in which one is chosen for a comparison."""
 
 
 class Reference(Value, frozen=True):

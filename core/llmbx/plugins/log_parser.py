@@ -13,12 +13,12 @@ from ..errors import LlmbxError, PluginError
 from ..logs.line import Line
 from ..logs.over_ranks import OverRanks
 from ..logs.parser import LogParser, Record
-from ..logs.printed import LIMITS, sensible
 from ..logs.source_reader import LINES, FindReader, no_reader
 from ..model import Event, Measure, Prints, Source, SourceRecord, Step
 from .calls import PLUGIN_EXCEPTIONS, Call, failure
 from .descriptions import describe_error, describe_type
 from .measures import MeasureFaults, read_declared
+from .plausible import LIMITS, sensible
 
 T = TypeVar("T")
 Take = Callable[[Record], None]
@@ -30,7 +30,7 @@ MAX_ODD = 8
 class CheckedParser(LogParser):
     """A log parser that yields only valid records. Its errors start with `owner` ("plugin 'toy'").
 
-    Numbers that cannot be true are None in the records (`llmbx.logs.printed`). `odd_count` is their number, `odd` has a
+    Numbers that cannot be true are None in the records (`plausible`). `odd_count` is their number, `odd` has a
     line for each of the first `MAX_ODD`.
 
     Values of measures that are not declared, or cannot be true, are left out; `faults` has a line for each measure.

@@ -12,10 +12,10 @@ from msgspec.structs import asdict
 from ..codec import convert
 from ..errors import PluginError
 from ..logs.lines import shortened
-from ..logs.printed import MEASURE_LIMITS, sensible_measure
 from ..model import Measure, Source, Step
 from ..phrases import did_you_mean, plural
 from .descriptions import describe_error, describe_type
+from .plausible import MEASURE_LIMITS, sensible_measure
 
 D = TypeVar("D", Measure, Source)
 

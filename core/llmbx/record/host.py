@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..clock import boot_id
-from ..files import user_name
 from ..launchers.supervisor import read_process
 from ..model.job import Owner
+from ..run_files.door import user_name
 
 
 def facts() -> dict[str, Any]:

@@ -18,10 +18,9 @@ import msgspec
 
 from ..codec import decode
 from ..config.install import Install
-from ..files import user_name
 from ..model import Date
 from ..model.run_folder import RECORD
-from ..run_files import RunFolder
+from ..run_files import RunFolder, user_name
 from ..toml_file import NOT_JSON
 from . import short_ids
 from .host import current_user

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..catalog import hardware, workloads
-from ..catalog.derived import row_type
+from ..catalog.derived import Memory, fits, row_type, smallest
 from ..catalog.scales import admits
 from ..errors import UsageError
 from ..model import Workload
 from ..model.launch import LOCAL
 from ..phrases import did_you_mean, either
-from .fitting import Memory, fits, smallest
 from .layers import Layers
 
 MOST_GPUS = 1_000_000

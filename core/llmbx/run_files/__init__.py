@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from ..files import disk_errors, user_name
+from ..files import disk_errors
 from ..model.base import Value
 from . import door
 from .door import FOLDER_MODE as FOLDER_MODE
 from .door import LARGEST_RECORD as LARGEST_RECORD
+from .door import user_name as user_name
 
 LONGEST_LINE = 1 << 16
 """Maximum length in bytes of a line of a record that has one value per line."""

@@ -15,8 +15,6 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
-from ..files import user_name
-
 LARGEST_RECORD = 16 << 20
 """Maximum size in bytes of a record (run.json, result.json …); larger files are rejected without being read."""
 
@@ -257,3 +255,13 @@ def _matching(root: Path, folder: str, parts: list[str], depth: int) -> Iterator
                 yield from _matching(root, inside, parts, depth + 1)
         elif is_folder == bool(rest) and fnmatchcase(name, head):
             yield from _matching(root, inside, rest, depth) if rest else (inside,)
+
+
+def user_name(uid: int) -> str:
+    """The name of a user; the number if it has no name (in some containers)."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

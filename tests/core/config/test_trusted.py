@@ -11,8 +11,8 @@ import pytest
 from llmbx.config.profiles import load_config
 from llmbx.config.trusted import read_trusted
 from llmbx.errors import UsageError
-from llmbx.files import user_name
 from llmbx.plugins import local_sources
+from llmbx.run_files import user_name
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
 from llmbx.logs.parser import LogFormat, LogParser
 from llmbx.model import (
+    Checkpointing,
     Environment,
+    Exports,
     Finding,
     ImageRequest,
     ImageSource,
@@ -32,7 +34,6 @@ from llmbx.model import (
     Size,
     Workload,
 )
-from llmbx.model.workload import Checkpointing, Exports
 from llmbx.plugins.manager import Plugins
 from llmbx.resolve import resolve
 from llmbx.runtimes.base import Offer

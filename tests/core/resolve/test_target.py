@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from llmbx.catalog import hardware
+from llmbx.catalog.derived import Fit, fits, smallest
 from llmbx.errors import UsageError
 from llmbx.model import Reference
-from llmbx.resolve.fitting import Fit, fits, smallest
 
 from .curves import CURVE, DOT, resolved
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from llmbx.errors import Unreachable
-from llmbx.files import user_name
 from llmbx.model import JobStatus, Owner
 from llmbx.model.run_folder import GIVEN_UP
 from llmbx.plugins.manager import Plugins
@@ -15,6 +14,7 @@ from llmbx.record.folder import read_result, read_run
 from llmbx.record.host import myself
 from llmbx.run.finalize import finalize, job_status
 from llmbx.run.pipeline import exit_code
+from llmbx.run_files import user_name
 
 from .conftest import ELSEWHERE, GONE, StoreRun, files_of, made_job
 from .stand_ins import COMPLETED, RUNNING, Cluster

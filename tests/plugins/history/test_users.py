@@ -13,10 +13,11 @@ import pytest
 
 from llmbx.config.install import Install
 from llmbx.errors import UsageError
-from llmbx.files import user_name, write_atomic
+from llmbx.files import write_atomic
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import current_user, new_record, read_result
 from llmbx.run import assess, finalize, refresh
+from llmbx.run_files import user_name
 
 from .conftest import Jobs, RunFactory
 
