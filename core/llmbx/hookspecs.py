@@ -1,11 +1,8 @@
 """The hooks that a plugin can implement: the whole contract between llmbx and its plugins.
 
 A plugin is a module (or object) named by an entry point in the group `llmbx`. It implements any of these functions,
-each marked with `@llmbx.hookimpl`. Each hook is called for one of:
-
-- every plugin: the results of all plugins are collected, or the first one that is not None is used;
-- the run's framework: the plugin that provides the workload;
-- each of the run's profilers: the profilers that the run uses, in order.
+each marked with `@llmbx.hookimpl`. A hook is called for every plugin (all results are collected, or the first one that
+is not None is used), for the run's framework, which has the workload, or for each of the run's profilers, in order.
 
 Arguments and return values are immutable records from `llmbx.model`. Return values are validated; an exception or an
 invalid value is reported with the names of the plugin and the hook.
@@ -30,27 +27,20 @@ from .logs.parser import LogFormat
 from .logs.source_reader import SourceReader
 from .logs.training_log import TrainingLog
 from .measure.judge import Judge
-from .model import (
-    Check,
-    ConfigurationProgram,
-    Evidence,
-    Expected,
-    ExpectedConfiguration,
-    Figure,
-    Finding,
-    Image,
-    ImageRequest,
-    Launch,
-    Observed,
-    Obstacle,
-    Profiler,
-    RunGroup,
-    RunSpec,
-    Section,
-    Workload,
-)
+from .model.configuration import ConfigurationProgram, ExpectedConfiguration
+from .model.evidence import Check, Evidence
+from .model.finding import Finding
 from .model.flops import Flops
+from .model.image import Image, ImageRequest
+from .model.job import RunGroup
+from .model.launch import Launch
+from .model.observed import Observed
+from .model.profiler import Figure, Obstacle, Profiler
+from .model.result import Expected
+from .model.section import Section
 from .model.settings import Settings
+from .model.spec import RunSpec
+from .model.workload import Workload
 from .record.history import History
 from .runtimes.base import Runtime
 
@@ -140,9 +130,8 @@ def register_checks() -> Sequence[Check]:
     reason, or None. What it found has the check's `effect`: "failed", "invalid", "not comparable" or "warning"; a
     `Finding(warning=True)` is a warning. A check that raises is reported as not possible.
 
-    With `reads_files=True` it checks the files that a profiler left in `evidence.run_dir`, and may write there. For a
-    profiler that only a phase of the launch asks for (`Phase.capture`) all findings become warnings, because the phase
-    names the files that it needs (`makes`).
+    With `reads_files=True` it checks the files that a profiler left in `evidence.run_dir`, and may write there. What it
+    finds is a warning for a profiler that only a phase of the launch asks for (`Phase.capture`).
 
     Example::
 
@@ -154,14 +143,6 @@ def register_checks() -> Sequence[Check]:
         def register_checks():
             return [Check(id="fp16", reads="The loss.", means="The numbers are too large for fp16.",
                           do="Use bf16.", effect="invalid", test=saturated)]
-
-        def recorded(evidence):
-            if any(RunFolder(path=evidence.run_dir).glob("toyprof-*.json")):
-                return None
-            return "no rank wrote its profile"
-
-        [Check(id="profile", reads="The profiles.", means="The profiler did not start.", do="See the log.",
-               effect="failed", test=recorded, reads_files=True)]
     """
 
 
@@ -212,15 +193,9 @@ def register_history() -> History | None:
 
     Example::
 
-        class Walk(History):
-            def select(self, install, selection):
-                paths = install.path.glob("workloads/*/experiments/*/*/*/run.json")
-                runs = [Run.read(path.parent) for path in paths]
-                return [run for run in runs if set(selection.tags) <= set(run.record.spec.tags)]
-
         @hookimpl
         def register_history():
-            return Walk()
+            return TeamDatabase()  # a class that inherits from History
     """
 
 
@@ -244,9 +219,8 @@ def profiler_obstacle(spec: RunSpec) -> Obstacle | None:
     """Return what keeps this profiler from recording the steps of the run on this machine; None if nothing does.
 
     When: before anything starts; launcher and runtime are chosen. Called for each of the run's profilers, whose
-    obstacle stops the run. If the user names no profiler, it is called for those of the workload (`Workload.profilers`)
-    in order until one has no obstacle; that one is used. Return None if the answer is not known here: an image or a
-    compute node may have what this machine lacks.
+    obstacle stops the run. If the user names none, the first of the workload's (`Workload.profilers`) without an
+    obstacle is used. Return None if the answer is not known here: a compute node may have what this machine lacks.
 
     Example::
 
@@ -279,9 +253,8 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
 def register_companions(spec: RunSpec, launch: Launch) -> Sequence[Launch.Companion]:
     """Return programs that run once on each node beside the ranks, for example to sample what the machine does.
 
-    When: after `wrap_command`. Called for every plugin. The first rank of each node starts them just before its own
-    program, in the same container; `Launch.Companion` says with which variables. They must end with the rank; whether
-    they work does not matter to the run. The function must be pure.
+    When: after `wrap_command`. Called for every plugin. The first rank of each node starts them before its own program,
+    in the same container, with the variables of `Launch.Companion`. They must end with the rank. It must be pure.
 
     Example::
 
@@ -296,10 +269,9 @@ def register_companions(spec: RunSpec, launch: Launch) -> Sequence[Launch.Compan
 def parse_log(spec: RunSpec | None) -> Sequence[LogFormat]:
     """Return the formats of the framework's logs, each with a sniffer, an incremental parser and its usual window.
 
-    When: before the start, while the run is followed, and once more for the whole log after it has ended. Called for
-    the run's framework; the first format is that of the run's log. Also by `llmbx parse`, with None as `spec`: called
-    for every plugin; the sniffer of every format is called, and the format with the highest result is used. Then the
-    newest format comes first.
+    When: before the start, while the run is followed, and for the whole log after it has ended. Called for the run's
+    framework; the first format is that of the run's log. Also by `llmbx parse`, with None as `spec`, for every plugin:
+    the format whose sniffer has the highest result is used, and the newest format comes first.
 
     Example::
 
@@ -335,9 +307,8 @@ def register_sources() -> Sequence[type[SourceReader]]:
 def read_logs(path: Path) -> Sequence[TrainingLog] | None:
     """Return the training log at a path, or the logs in a folder, recognized and read; `-` is standard input.
 
-    When: by `compare` and `explain`, for an argument that is not a run, through `Plugins.read_logs`. Called for every
-    plugin, third parties first, until one returns a list; the last one is that of `llmbx parse`. Return None to leave
-    the path to others. Raise `UsageError` for what is not a log.
+    When: by `compare` and `explain`, for what is not a run. Called for every plugin, third parties first, until one
+    returns a list; None leaves the path to the next one. Raise `UsageError` for what is not a log.
 
     Example::
 
@@ -366,11 +337,10 @@ def compute_flops(spec: RunSpec) -> Flops | None:
 def expect_configuration(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration | None:
     """Return upstream's final configuration for this run, and the permitted differences.
 
-    When: by `llmbx catalog diff`, and after a run has ended; `run_dir` is the folder of a run, or None for a
-    configuration that was built without one. Called for the run's framework. A record, even an empty one, declares that
-    rank 0 of every run writes its final configuration to `configs/final.json`: a completed run without this file, or
-    with a difference that is not permitted, is not comparable; one that states another value of the record's `facts`
-    than the specification is invalid. Return None if the framework does not write one.
+    When: by `llmbx catalog diff`, and after a run has ended; `run_dir` is None for a configuration that was built
+    without a run. Called for the run's framework. A record, even an empty one, declares that rank 0 of every run writes
+    its final configuration to `configs/final.json`: a completed run without this file, or with a difference that is not
+    permitted, is not comparable; one whose `facts` contradict the specification is invalid. None: it writes none.
 
     Example::
 
@@ -378,8 +348,7 @@ def expect_configuration(spec: RunSpec, run_dir: Path | None) -> ExpectedConfigu
         def expect_configuration(spec, run_dir):
             values = json.loads((UPSTREAM / f"{spec.size}.json").read_text())
             paths = Permitted(keys=("data.path",), reason="the data is generated")
-            facts = {"layers": ("model.depth",)}
-            return ExpectedConfiguration(upstream=values, source="toy 1.0, train.sh", permitted=(paths,), facts=facts)
+            return ExpectedConfiguration(upstream=values, source="toy 1.0, train.sh", permitted=(paths,))
     """
 
 
@@ -394,9 +363,8 @@ def configuration_program(spec: RunSpec) -> ConfigurationProgram | None:
 
         @hookimpl
         def configuration_program(spec):
-            environment = load_environment(LOCKS / "toy-cpu.toml")
-            files = {"spec.json": msgspec.json.encode(spec), "build.py": BUILD}
-            return ConfigurationProgram(environment=environment, argv=("build.py",), files=files)
+            lock = load_environment(LOCKS / "toy-cpu.toml")
+            return ConfigurationProgram(environment=lock, argv=("build.py",), files={"build.py": BUILD})
     """
 
 
@@ -404,9 +372,8 @@ def configuration_program(spec: RunSpec) -> ConfigurationProgram | None:
 def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
     """Return figures of a profiled or traced run, for `llmbx compare --gate`.
 
-    When: by `compare` with a gate. Called for each of the run's profilers. Omit a figure that the artifacts do not
-    contain; do not return 0 for it. Open files with `RunFolder(path=run_dir)`: the run may be a stranger's, who left a
-    link or a pipe in their place.
+    When: by `compare` with a gate. Called for each of the run's profilers. Omit what the artifacts do not contain. Open
+    files with `RunFolder(path=run_dir)`: the run may be a stranger's, who left a link or a pipe in their place.
 
     Example::
 
@@ -455,10 +422,9 @@ def write_sections(path: Path, title: str, sections: Sequence[Section]) -> bool 
 def predict_run(spec: RunSpec, install: Install) -> Expected | None:
     """Return what the run is expected to measure: step time, throughput and memory, each with its interval.
 
-    When: by `show`, `list --here` and `run` before the start; the answer is kept in the run's record and result, as a
-    prediction and not as a reference. `install` may have figures of the user. Called for every plugin until one
-    answers with a step time, third parties first; return None for a run that this plugin cannot predict. A memory whose
-    lower end is more than the GPU has stops the run. The hook must be fast: a second at most.
+    When: by `show`, `list --here` and `run` before the start; the record and the result keep it as a prediction.
+    `install` may have figures of the user. Called for every plugin until one answers with a step time, third parties
+    first; None: it cannot predict this run. Memory whose lower end the GPU lacks stops the run. It must be fast: 1 s.
 
     Example::
 
@@ -474,9 +440,8 @@ def predict_run(spec: RunSpec, install: Install) -> Expected | None:
 def find_runs(install: Install, text: str) -> RunGroup | None:
     """Return the runs that `text` names, if it is a name of this plugin: for example the id or folder of a sweep.
 
-    When: by every command that takes a run, for `@NAME` and `tag:NAME`, of which the first run is used; by
-    `llmbx report` for any argument that is not a run. Called for every plugin until one returns runs; return None for
-    an unknown name.
+    When: by every command that takes a run, for `@NAME` and `tag:NAME` (the first run is used); by `llmbx report` for
+    what is not a run. Called for every plugin until one returns runs; return None for an unknown name.
 
     Example::
 
