@@ -12,6 +12,7 @@ from ..model import Finding, Recipe, Row, Setting, Value, Workload
 from ..model.settings import Settings, fields
 from ..model.workload import ScalarType
 from ..phrases import did_you_mean, either
+from .index import is_listing, kept
 from .scaled import scaled, scaled_finding
 from .scales import ANY, admits, evaluate, scales
 
@@ -135,11 +136,12 @@ def load_workloads(root: Path, names: Iterable[str], settings: type[Settings] | 
 
     `settings` is the plugin's settings class, if it has one. Raises `UsageError` like `load_workload`.
     """
-    references = {name: root / "references" / f"{name}.toml" for name in names}
-    return [
-        load_workload(root / "catalog" / f"{name}.toml", published if published.is_file() else None, settings)
-        for name, published in references.items()
-    ]
+    pairs = [(root / "catalog" / f"{name}.toml", root / "references" / f"{name}.toml") for name in names]
+
+    def load() -> list[Workload]:
+        return [load_workload(file, published if published.is_file() else None, settings) for file, published in pairs]
+
+    return kept(root, [file for pair in pairs for file in pair], load) if is_listing() else load()
 
 
 def newest_first(recipes: Iterable[Recipe]) -> list[Recipe]:

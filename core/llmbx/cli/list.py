@@ -18,10 +18,16 @@ COLUMNS = ("plugin", "workload", "size", "dtypes", "gpu_types", "gpus")
 
 @dataclasses.dataclass(frozen=True)
 class ListCall:
-    """What `llmbx list` was asked for: the chosen workloads in their order, and the output format."""
+    """What `llmbx list` was asked for: the plugin and the workload, if they were named, and the output format."""
 
-    workloads: Sequence[Workload]
+    plugin: str | None
+    workload: str | None
     format: str
+
+    @property
+    def workloads(self) -> Sequence[Workload]:
+        """The chosen workloads in their order."""
+        return _chosen(self.plugin, self.workload)
 
 
 @click.command("list", cls=Extensible)
@@ -40,17 +46,17 @@ def command(plugin: str | None, workload: str | None, format_: str) -> None:
       llmbx list llama3.1
       llmbx list --plugin nemo --format json
     """
-    chosen = _chosen(plugin, workload)
-    if (code := act(ListCall(chosen, format_))) is not None:
+    if (code := act(ListCall(plugin, workload, format_))) is not None:
         sys.exit(code)
+    chosen = _chosen(plugin, workload, listing=True)
     rows = [row for workload_ in chosen for row in _rows(workload_)]
     print_rows(rows, COLUMNS, format_, empty="no plugin provides a workload")
     if format_ == "table":
         _note_history(chosen)
 
 
-def _chosen(plugin: str | None, name: str | None) -> list[Workload]:
-    """The workloads of a plugin, or the one with this name, sorted."""
+def _chosen(plugin: str | None, name: str | None, listing: bool = False) -> list[Workload]:
+    """The workloads of a plugin, or the one with this name, sorted; for a `listing` without their rows."""
     from ..plugins.local_sources import is_path
     from ..plugins.manager import load
 
@@ -61,7 +67,8 @@ def _chosen(plugin: str | None, name: str | None) -> list[Workload]:
         plugins.framework(plugin)
     if name:
         return [plugins.workload(name, plugin)]
-    workloads = [workload for workload in plugins.workloads if plugin in (None, workload.plugin)]
+    workloads = plugins.listed if listing else plugins.workloads
+    workloads = [workload for workload in workloads if plugin in (None, workload.plugin)]
     return sorted(workloads, key=lambda workload: (workload.plugin, workload.name))
 
 

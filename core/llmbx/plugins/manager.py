@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import os
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pluggy
 
 from .. import hookspecs
-from ..catalog.workloads import with_declared
+from ..catalog.index import listing
 from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError
 from ..launchers.base import Launcher
@@ -38,11 +37,11 @@ from ..model import (
 )
 from ..model.settings import Settings
 from ..model.workload import Size
-from ..phrases import did_you_mean, near, synonym
+from ..phrases import did_you_mean, synonym
 from ..record.folder import Run, read_run
 from ..record.history import NO_HISTORY, History, Selection
 from ..runtimes.base import Runtime
-from . import hooks, local_sources
+from . import catalog, hooks, local_sources
 from .discovery import GROUP, PluginInfo, discover
 from .framework import Framework
 from .guards import failed_check, guard_check, guard_format, guard_tool, make_parser
@@ -150,25 +149,13 @@ class Plugins:
     @functools.cached_property
     def workloads(self) -> list[Workload]:
         """Every workload of every plugin, with its plugin's name."""
-        all_: list[Workload] = []
-        for plugin, workloads in self.gather("register_workloads"):
-            twice = duplicate(name for workload in workloads for name in {workload.name, *workload.aliases})
-            if twice is not None:
-                self.disable(plugin, f"plugin '{plugin}' has two workloads named '{twice}'")
-                continue
-            try:
-                all_ += self._with_settings(plugin, workloads)
-            except LlmbxError as error:
-                self.disable(plugin, str(error))
-        return all_
+        return catalog.registered(self)
 
-    def _with_settings(self, plugin: str, workloads: Sequence[Workload]) -> list[Workload]:
-        """The workloads of a framework, with the fields of its settings class. Raises `LlmbxError` for a clash."""
-        kind = self._settings_class(plugin)
-        named = [workload.replace(plugin=plugin) for workload in workloads]
-        if kind is None:
-            return named
-        return [with_declared(workload, kind, f"plugin '{plugin}': workload '{workload.name}'") for workload in named]
+    @functools.cached_property
+    def listed(self) -> list[Workload]:
+        """The same for a listing: names, sizes, and one row for each size of a recipe. Read without the rows."""
+        with listing():
+            return catalog.registered(self)
 
     @functools.cached_property
     def set_keys(self) -> dict[str, set[str]]:
@@ -186,42 +173,14 @@ class Plugins:
 
     def workload(self, name: str, plugin: str | None = None) -> Workload:
         """Return the workload of that name, else of that alias. Raises `UsageError` if no plugin or several have it."""
-        if plugin is not None:
-            self.framework(plugin)
-        name, _ = self.workload_and_size(name)
-        candidates = [w for w in self.workloads if plugin in (None, w.plugin)]
-        matches = [w for w in candidates if name == w.name] or [w for w in candidates if name in w.aliases]
-        owners = sorted({w.plugin for w in matches})
-        if len(owners) > 1:
-            claimed = f"workload '{name}' is claimed by the plugins {' and '.join(owners)}"
-            raise UsageError(f"{claimed}; choose one with --plugin {owners[0]}")
-        if not matches:
-            where = f" in plugin '{plugin}'" if plugin else ""
-            if plugin is None and name in self.frameworks():
-                own = sorted(w.name for w in candidates if w.plugin == name)
-                raise UsageError(f"'{name}' is a plugin: add one of its workloads ({', '.join(own)})")
-            owner = next((w.plugin for w in self.workloads if name in (w.name, *w.aliases)), None)
-            names, aliases = [w.name for w in candidates], [alias for w in candidates for alias in w.aliases]
-            hint = f": it is one of plugin '{owner}'" if owner else near(name, names) or near(name, aliases)
-            raise UsageError(f"no workload named '{name}'{where}{hint or did_you_mean(name, names)}")
-        return matches[0]
+        return catalog.find(self, name, plugin)
 
     def workload_and_size(self, name: str, size: str | None = None) -> tuple[str, str | None]:
         """Return the name and the size of `WORKLOAD-SIZE`; else the name itself and `size`.
 
-        The case does not matter, nor the owner of a name of the hub (`meta-llama/Llama-3.1-8B`). Raises `UsageError` if
-        the sizes differ.
+        Raises `UsageError` if the sizes differ.
         """
-        sizes = self.sizes
-        plain = name.rpartition("/")[2].lower()
-        if plain in sizes:
-            return plain, size
-        cuts = [index for index, letter in enumerate(plain) if letter in "-_" and name not in sizes]
-        parts = [(plain[:cut], plain[cut + 1 :]) for cut in cuts]
-        workload, own = next(((start, end) for start, end in parts if end in sizes.get(start, ())), (name, size))
-        if size not in (None, own):
-            raise UsageError(f"{workload}: expected one size, got {own} and {size}")
-        return workload, own
+        return catalog.name_and_size(self.sizes, name, size)
 
     def log_formats(self) -> list[LogFormat]:
         """Return every log format of every plugin."""
@@ -240,7 +199,7 @@ class Plugins:
         """The readers of files of records, by kind. A plugin that reuses a kind is disabled."""
         readers: dict[str, type[SourceReader]] = {}
         for plugin, kinds in self.gather("register_sources"):
-            taken = duplicate([LINES, *readers, *(reader.kind for reader in kinds)])
+            taken = catalog.duplicate([LINES, *readers, *(reader.kind for reader in kinds)])
             if taken is not None:
                 self.disable(plugin, f"plugin '{plugin}': the kind of sources '{taken}' has a reader already")
                 continue
@@ -271,7 +230,7 @@ class Plugins:
         kinds: dict[str, type[Settings]] = {}
         for name, _ in self.manager.list_name_plugin():
             try:
-                kind = self._settings_class(name)
+                kind = self.settings_class(name)
                 if kind is not None:
                     check_settings(name, kind, kinds)
                     kinds[name] = kind
@@ -288,8 +247,8 @@ class Plugins:
                 words.setdefault(phrase, []).append(own)
         return {phrase: " ".join(own) for phrase, own in words.items()}
 
-    def _settings_class(self, name: str) -> type[Settings] | None:
-        """The settings class of a plugin, or None. Raises `LlmbxError` if the hook fails or returns another's class."""
+    def settings_class(self, name: str) -> type[Settings] | None:
+        """Return the settings class of a plugin, or None. Raises `LlmbxError` if its hook fails or is wrong."""
         if name not in hooks.implementers(self.manager, "register_settings"):
             return None
         kind: type[Settings] | None = self._ask_without_broken_wrappers(name, "register_settings")
@@ -307,7 +266,7 @@ class Plugins:
         owners: dict[str, str] = {}
         for plugin, items in self.gather(hook):
             names = [item.name for item in items]
-            taken = duplicate([*owners, *names])
+            taken = catalog.duplicate([*owners, *names])
             if taken is not None:
                 owner = f"plugin '{owners[taken]}'" if taken in owners else "itself"
                 what = kind.__name__.lower()
@@ -503,12 +462,6 @@ class Plugins:
             self.settings = {owner: kind for owner, kind in self.settings.items() if owner != name}
         self.infos = [i.replace(error=error) if i.name == name and not i.error else i for i in self.infos]
         print(f"llmbx: {error}; it is disabled", file=sys.stderr)
-
-
-def duplicate(names: Iterable[str]) -> str | None:
-    """Return the first name that occurs more than once, or None."""
-    counts = collections.Counter(names)
-    return next((name for name, count in counts.items() if count > 1), None)
 
 
 @functools.cache
