@@ -47,10 +47,8 @@ class Layers(nn.Module):
             if self.embedding is not None:
                 x = self.embedding(x)
             for block in self.blocks:
-                if self.recompute and self.training:
-                    x = checkpoint(block, x, use_reentrant=False)
-                else:
-                    x = block(x)
+                again = self.recompute and self.training
+                x = checkpoint(block, x, use_reentrant=False) if again else block(x)
             return x if self.logits is None else self.logits(x)
 
 
