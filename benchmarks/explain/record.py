@@ -4,7 +4,8 @@
 
 FOLDER/install has the runs, FOLDER/truth.json which run belongs to which fault (`run`, its paired `healthy` run, and of
 a pair the run with its `first` fault only), and what they lost by the clock of rank 0: seconds and share of a step.
-PYTHON has torch. With `--healthy`, N healthy runs, and as many beside other work. Folders that are there are kept.
+PYTHON has torch (default: an environment in FOLDER/install, built if needed). With `--healthy`, N healthy runs, and as
+many beside other work. What is there already is kept. Needs root, cgroups of version 1 and iproute2.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 import conditions
 
+from llmbx.catalog.environments import load_environment
+from llmbx.model import ImageRequest
+from llmbx_environments.venv.runtime import VenvRuntime
 from llmbx_telemetry.steps import read_steps
 
 HERE = Path(__file__).parent
@@ -173,6 +177,12 @@ class Recorder:
         return float(end - times[0]) / len(times)
 
 
+def python_with_torch(install: Path) -> str:
+    """Return the Python of the example's environment."""
+    lock = HERE.parents[1] / "examples/torch_lm/src/llmbx_torch_lm/environments/torch_lm.toml"
+    return str(VenvRuntime().prepare(ImageRequest(environment=load_environment(lock)), install, print).python)
+
+
 UNHARMED: dict[str, dict[str, Any]] = {"relay": {"delay_ms": 0, "lost": 0}}
 """What a healthy run has of an action, with the values that do no harm."""
 SHORT = ("--steps", "60", "--window", "11-60")
@@ -186,16 +196,24 @@ def main() -> None:
     parser.add_argument("list", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="")
-    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--python")
     parser.add_argument("--for-s", type=float, default=1e9, help="Begin no further fault after this time.")
     parser.add_argument("--healthy", type=int, default=0, help="Healthy runs, and as many beside other work.")
     options = parser.parse_args()
     faults = tomllib.loads(options.list.read_text())["faults"]
-    recorder, began = Recorder(options.folder.absolute(), options.python), time.monotonic()
+    install = options.folder.absolute() / "install"
+    recorder = Recorder(install.parent, options.python or python_with_torch(install))
     names = options.only.split(",") if options.only else [fault["name"] for fault in faults]
+    with conditions.preferred():
+        record_all(recorder, [fault for fault in faults if fault["name"] in names], options)
+
+
+def record_all(recorder: Recorder, faults: list[Fault], options: argparse.Namespace) -> None:
+    """Record what is not there yet, as long as there is time."""
+    began = time.monotonic()
     for fault in faults:
         over = time.monotonic() - began > options.for_s
-        if fault["name"] in names and not over and fault["name"] not in recorder.truth.get("faults", {}):
+        if not over and fault["name"] not in recorder.truth.get("faults", {}):
             try:
                 recorder.record(fault)
             except Failed as error:
