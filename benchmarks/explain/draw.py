@@ -143,7 +143,7 @@ def compiling(draw: Chance, rank: int, second: bool) -> Fault:
 
 
 def bubble(draw: Chance, rank: int, second: bool) -> Fault:
-    usual = {"kind": "pipeline", "rows": 16, "microbatches": 8}
+    usual = {"kind": "pipeline", "rows": 32, "microbatches": 8}
     return fault(("bubble", None), usual=usual, settings={"microbatches": 2 if second else 1}, against=True)
 
 
