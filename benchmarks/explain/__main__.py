@@ -4,6 +4,7 @@
 
 FOLDER is one that record.py wrote. A cause is right if it is named first, of a pair if both are the first two. A share
 is right if the time that it says was lost differs from what the paired runs took longer by at most 10 % of the step.
+Faults that cost less than 2 % of a step by the paired runs are in the table, but not counted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 
 Cause = dict[str, Any]
 NEAR = 0.10
+LEAST = 0.02
+"""Share of a step that a fault must cost to be counted."""
 NAMED = ("sure", "likely")
 """Certainties with which a healthy run must have no cause."""
 
@@ -43,6 +46,11 @@ class Judged:
         """Where a true cause is among those that are named."""
         ids = [named["id"] for named in self.causes]
         return ids.index(cause["id"]) if cause["id"] in ids else None
+
+    @property
+    def counts(self) -> bool:
+        """Whether each of its faults cost time."""
+        return min(self.shares) >= LEAST
 
     @property
     def first(self) -> bool:
@@ -109,6 +117,7 @@ def table(judged: list[Judged]) -> list[str]:
         rest = "" if run.unexplained is None else f"{run.unexplained:.0%}"
         verdicts = [run.both if run.pair else run.first, run.ranks, run.near]
         marks = " | ".join("yes" if right else "**no**" for right in verdicts)
+        marks = marks if run.counts else "did not act | | "
         lines.append(f"| {run.name} | {true} | {named or 'nothing'} | {rest} | {marks} |")
     return lines
 
@@ -146,7 +155,8 @@ def main() -> None:
     truth = json.loads((options.folder / "truth.json").read_text())
     install = options.folder.absolute() / "install"
     judged = [judge(install, name, entry) for name, entry in truth["faults"].items()]
-    single, pairs = [run for run in judged if not run.pair], [run for run in judged if run.pair]
+    acted = [run for run in judged if run.counts]
+    single, pairs = [run for run in acted if not run.pair], [run for run in acted if run.pair]
     with_rank = [run for run in single if run.true[0].get("rank") is not None]
     lines = [
         *table(judged),
@@ -154,7 +164,7 @@ def main() -> None:
         f"- cause named first: {sum(run.first for run in single)} of {len(single)}",
         f"- its rank, where one has it: {sum(run.first and run.ranks for run in with_rank)} of {len(with_rank)}",
         f"- both named: {sum(run.both for run in pairs)} of {len(pairs)} pairs",
-        f"- share within 10 points: {sum(run.near for run in judged)} of {len(judged)}",
+        f"- share within 10 points: {sum(run.near for run in acted)} of {len(acted)}",
         *of_healthy(install, truth.get("healthy_runs", [])),
     ]
     print("\n".join(lines))
