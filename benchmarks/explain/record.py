@@ -148,7 +148,8 @@ class Recorder:
             options = (*options, "--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}")
         argv = [str(Path(sys.executable).with_name("llmbx")), "run", *options, "--gpus", "2", "--format", "json"]
         environ = {**os.environ, "LLMB_INSTALL": str(self.install), "LLMBX_CONFIG": os.devnull}
-        environ |= {"FAULTS_FILE": str(self.file), "LLMBX_PLUGINS": str(HERE / "mini"), "LLMBX_PYTHON": self.python}
+        environ |= {"FAULTS_FILE": str(self.file), "LLMBX_PLUGINS": str(HERE / "mini")}
+        environ |= {} if bridge else {"LLMBX_PYTHON": self.python}
         injection.start()
         try:
             done = subprocess.run(
