@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -24,6 +24,9 @@ EXAMPLES = "\b\nExamples:"
 
 class Extension:
     """Options that a plugin adds to a verb, and what they do in it."""
+
+    Verb: ClassVar[type[Extensible]]
+    """The class of a verb that options can be added to; its function calls `Verb.act` with what it was asked for."""
 
     options: tuple[click.Option, ...] = ()
     text: str = ""
@@ -67,6 +70,11 @@ class Extensible(click.Command):
         super().format_help_text(ctx, formatter)
         self.help = own
 
+    @staticmethod
+    def act(call: Any) -> int | None:
+        """Let the options that plugins added act on what the verb was asked for; return an exit code, or None."""
+        return act(call)
+
     def _added(self, ctx: click.Context) -> list[tuple[EntryPoint, Extension]]:
         """The extensions of this verb without those that use a name of others; these are ignored, which is said."""
         taken, added = _names(super().get_params(ctx)), []
@@ -78,6 +86,9 @@ class Extensible(click.Command):
             taken |= names
             added.append((point, extension))
         return added
+
+
+Extension.Verb = Extensible
 
 
 def act(call: Any) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..model import Finding, Job, JobStatus, Launch, Phase, Proposal, RunSpec, Wrapping, run_folder
 from ..model.finding import absent
-from . import detached, exits, processes
+from . import detached, exits, node_names, processes
 from . import script as scripts
 
 
@@ -141,6 +141,24 @@ class Launcher(ABC):
         `InfraError` if no node can be reached.
         """
         return None
+
+    def run_on_nodes(
+        self, argv: Sequence[str], name: str, settings: Mapping[str, Any], nodes: Sequence[str]
+    ) -> tuple[str, ...] | None:
+        """Return the command that runs `argv` once on each of these nodes, all at the same time.
+
+        Without `nodes` these are the nodes of the allocation that this process is in. None if there is no such command
+        or no allocation, which is the default. Raises `InfraError` if no node can be reached.
+        """
+        return None
+
+    @staticmethod
+    def node_names(text: str, option: str = "--nodes") -> tuple[str, ...]:
+        """Return the names in a list of nodes, such as `n[01-16,20],m3`.
+
+        Raises `UsageError`, which names the `option`, if it is not such a list.
+        """
+        return node_names.expand(text, option)
 
     def release(self, job: Job, run_dir: Path) -> None:  # noqa: B027 (optional)
         """Let a job that this process has just submitted continue when the process ends (`--detach`).

@@ -67,7 +67,7 @@ def shim_name(phase: Phase) -> str:
 def render_shim(phase: Phase, launch: Launch) -> str:
     """Render the shim of one phase. Raises `UsageError` for a rank selector that does not match the phase."""
     lines = [_HEAD.format(role=phase.role), _RANK, _EXPORT, _NODE]
-    lines += [_companion(companion) for companion in launch.companions]
+    lines += [_companion(companion) for companion in launch.companions if not companion.before]
     lines.append(f"set -- {shlex.join(phase.argv)}\n")
     world = launch.ranks_of(phase)
     lines += [_prefix(prefix, world) for prefix in reversed(phase.prefixes)]

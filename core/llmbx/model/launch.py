@@ -137,6 +137,11 @@ class Launch(Value, frozen=True):
         """Its command line, run in the run folder."""
         files: dict[str, bytes] = {}
         """Files to write before the start, in its folder: name -> content."""
+        before: bool = False
+        """Whether it checks its node before the ranks start, in the node check of a launcher that has one, instead of
+        running beside them. It prints a line `bad=REASON` if the node must not be used, `same.NAME=VALUE` for what has
+        to be equal on all nodes, and `note=TEXT`.
+        """
 
     nodes: Positive
     """Number of nodes."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import UsageError, plural
+from llmbx.api import Launcher, UsageError, plural
 from llmbx.api.verbs import (
     RunCommand,
     Selection,
@@ -116,13 +116,12 @@ def bisect(
       llmbx nodes bisect grok1 --size mini --nodes n1,n2,n3,n4 --detect 5%
     """
     from .bisect.measure import Bisection
-    from .bisect.names import expand
 
     if request is None:
         raise UsageError("no workload specified: `llmbx list` shows all workloads")
     if request.gpus is not None:
         raise UsageError("--gpus cannot be combined with bisect: it follows from --nodes")
-    nodes = expand(node_list)
+    nodes = Launcher.node_names(node_list)
     if len(nodes) < 2:
         raise UsageError(f"--nodes {node_list}: at least two nodes are needed")
     difference = parse_fraction(detect, "--detect")

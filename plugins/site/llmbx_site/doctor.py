@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +10,21 @@ from pathlib import Path
 import click
 
 from llmbx.api import GpuType, InfraError, Launcher, LlmbxError, Runtime, format_bytes, free_bytes
-from llmbx.api.verbs import Workspace, format_option, load_workspace, print_rows
+from llmbx.api.verbs import Extension, Workspace, format_option, load_workspace, print_rows
 
 COLUMNS = ("what", "name", "state", "detail", "fix")
 OK, ABSENT, BROKEN = "ok", "not here", "broken"
 
 
-@click.command("doctor")
+@dataclasses.dataclass(frozen=True)
+class DoctorCall:
+    """What `llmbx doctor` was asked for."""
+
+    workspace: Workspace
+    format: str
+
+
+@click.command("doctor", cls=Extension.Verb)
 @format_option()
 def command(format_: str) -> None:
     """Check this machine: install folder, GPUs, plugins, runtimes and launchers.
@@ -23,8 +32,14 @@ def command(format_: str) -> None:
     Container runtimes start a real container, and launchers query their scheduler. The state of
     each item is ok, not here (not installed) or broken; for broken items the reason and a fix are
     shown. The exit code is 4 if anything is broken.
+
+    \b
+    Examples:
+      llmbx doctor
     """
     workspace = load_workspace()
+    if (code := Extension.Verb.act(DoctorCall(workspace, format_))) is not None:
+        sys.exit(code)
     rows = [dict(zip(COLUMNS, line, strict=True)) for line in _lines(workspace)]
     print_rows(rows, COLUMNS, format_)
     sys.exit(InfraError.exit_code if any(row["state"] == BROKEN for row in rows) else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -146,6 +147,25 @@ class SlurmLauncher(Launcher):
         explicit = settings.get("sbatch", {})
         options = [f"--{option}={explicit[option]}" for option in ON_NODE if explicit.get(option)]
         return ("srun", "--nodes=1", "--ntasks=1", f"--job-name={name}", *options, *argv)
+
+    def run_on_nodes(
+        self, argv: Sequence[str], name: str, settings: Mapping[str, Any], nodes: Sequence[str]
+    ) -> tuple[str, ...] | None:
+        """The srun command that runs `argv` once on each node, beside the steps of an allocation if it is inside one.
+
+        Raises `InfraError` if srun is not installed.
+        """
+        inside = JOB in os.environ
+        if not nodes and not inside:
+            return None
+        if not shutil.which("srun"):
+            raise InfraError("srun is not on PATH: this machine cannot reach the nodes")
+        explicit = settings.get("sbatch", {})
+        count = len(nodes) or os.environ.get("SLURM_JOB_NUM_NODES", "1")
+        where = ["--overlap"] if inside else [f"--{key}={explicit[key]}" for key in ON_NODE if explicit.get(key)]
+        chosen = [f"--nodelist={','.join(nodes)}"] if nodes else []
+        every = (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0")
+        return ("srun", *every, f"--job-name={name}", *where, *chosen, *argv)
 
     def too_large(self, spec: RunSpec) -> str | None:
         """Why no partition of the run can ever run it. Unknown for the jobs of other clusters."""

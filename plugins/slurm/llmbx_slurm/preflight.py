@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+
 from llmbx.api import (
-    GpuType,
     Launch,
     Launcher,
     Phase,
@@ -29,11 +30,7 @@ PREFLIGHT = "preflight"
 
 def phase(spec: RunSpec, launch: Launch) -> Phase:
     """The phase of the node check: one task on each node, with the environment of the first phase."""
-    expected = str(min(spec.gpus, spec.gpus_per_node))
-    kind = (
-        spec.gpu_type if spec.gpu_type in GpuType.builtin() else "any"
-    )  # the device name of a user-defined type is unknown
-    argv = ("/bin/sh", "preflight.sh", expected, kind, *spec.repositories)
+    argv = ("/bin/sh", "preflight.sh", *spec.repositories)
     return Phase(role=PREFLIGHT, argv=argv, env=launch.phases[0].env)
 
 
@@ -43,10 +40,13 @@ def with_preflight(spec: RunSpec, launch: Launch) -> Launch:
         raise UsageError(
             f"phase '{PREFLIGHT}': this role is reserved for llmbx's node check; disable it with --no-preflight"
         )
-    files = {"preflight.sh": Launcher.shell_source("preflight.sh", __package__).encode()}
+    looks = [each for each in launch.companions if each.before]
+    programs = "\n".join(f"look {shlex.join(each.argv)}" for each in looks)
+    source = Launcher.shell_source("preflight.sh", __package__).replace("PROGRAMS\n", programs and f"{programs}\n")
+    files = {f"{each.name}/{name}": content for each in looks for name, content in each.files.items()}
     return Launch(
         nodes=launch.nodes, ranks_per_node=1, gpus_per_rank=launch.gpus_per_rank * launch.ranks_per_node,
-        phases=(phase(spec, launch),), files=files,
+        phases=(phase(spec, launch),), files={**files, "preflight.sh": source.encode()},
     )  # fmt: skip
 
 

@@ -1,13 +1,14 @@
 """The look at every node before the framework starts, on a real Slurm.
 
-No node of the tests has a GPU: `nvidia-smi` is a stand-in that answers as healthy GPUs do, except where a test says so.
+No node of the tests has a GPU: `nvidia-smi` is a stand-in that answers as eight healthy GPUs do, except on n2.
 The folder that cannot be written and the container that does not start are real.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,38 +16,26 @@ import pytest
 
 from llmbx.model import Wrapping
 from llmbx.run.verdict import judge
+from llmbx_accept.facts.before_run import node_check
 
+from ...plugins.accept import stand_in_gpus
 from .conftest import SlurmRun, make_launch, make_spec
 
 Submit = Callable[..., SlurmRun]
 
-STAND_IN = """\
-#!/bin/sh
-# stands in for nvidia-smi: two healthy GPUs, except on n2
-count=2 driver=550.54.15 reasons=0x0000000000000001
-[ "$SLURMD_NODENAME" != n2 ] || FAULT
-n=0
-while [ $n -lt $count ]; do
-  case $1 in *clocks*) echo "$reasons" ;; *) echo "NVIDIA H100 80GB HBM3, $driver, 81559, 81000" ;; esac
-  n=$((n + 1))
-done
-"""
-
-
 @pytest.fixture
 def look(submit: Submit, tmp_path: Path) -> Callable[..., SlurmRun]:
-    """`look(fault="count=1")`: a run on three nodes whose second one, n2, has this fault."""
+    """`look({"count": "1"})`: a run on three nodes whose second one, n2, has this fault."""
 
-    def start(fault: str = ":", prefix: tuple[str, ...] = ()) -> SlurmRun:
-        bin_ = tmp_path / "bin"
-        bin_.mkdir()
-        (bin_ / "nvidia-smi").write_text(STAND_IN.replace("FAULT", fault))
-        (bin_ / "nvidia-smi").chmod(0o755)
+    def start(fault: Mapping[str, str] | None = None, prefix: tuple[str, ...] = ()) -> SlurmRun:
+        bin_ = stand_in_gpus.write(tmp_path / "stand-in-for-nvidia-smi", sys.executable, {"n2": fault or {}})
         spec = make_spec(
             gpus=6, gpu_type="h100", preflight=True, sbatch={"nodelist": "n1,n2,n3"},
             setup=(f"export PATH={bin_}:$PATH",),
         )  # fmt: skip
-        return submit(make_launch("echo training", nodes=3), spec, (Wrapping(argv=prefix),))
+        launch = make_launch("echo training", nodes=3)
+        launch = launch.replace(companions=(node_check(spec, launch),))
+        return submit(launch, spec, (Wrapping(argv=prefix),))
 
     return start
 
@@ -56,8 +45,9 @@ def test_healthy_nodes_are_looked_at_and_the_run_goes_on(look: Callable[..., Slu
     status = run.end()
     assert (status.exit_code, status.phase, status.node) == (0, None, None), run.batch
     assert run.log.count("training") == 6
-    found = sorted(path.read_text() for path in run.folder.glob("preflight-*.txt"))
-    assert found == ["gpus=2\ndriver=550.54.15\n"] * 3
+    texts = [path.read_text() for path in run.folder.glob("preflight-*.txt")]
+    assert len(texts) == 3 and all("same.gpu.driver=580.95.05" in text for text in texts), texts
+    assert not any("bad=" in text for text in texts), texts
 
 
 CANNOT_WRITE = """
@@ -69,15 +59,15 @@ exec "$@"
 @pytest.mark.parametrize(
     ("fault", "prefix", "why"),
     [
-        ("count=1", (), "1 of 2 GPUs"),
-        ("reasons=0x0000000000000020", (), "GPU 0 is throttled (0x0000000000000020), GPU 1 is"),
-        ("driver=535.1", (), "driver 535.1, but the other nodes have 550.54.15"),
-        (":", ("unshare", "-m", "sh", "-c", CANNOT_WRITE, "sh"), "cannot write to the run folder"),
-        (":", ("sh", "-c", '[ "$SLURMD_NODENAME" != n2 ] || exit 125; exec "$@"', "sh"), "Exited with exit code 125"),
+        ({"count": "1"}, (), "gpu.count: 1, at least 2 is expected"),
+        ({"thermal_slowdown>Not Active": "thermal_slowdown>Active"}, (), "gpu.slowdown: 7: hw_thermal_slowdown"),
+        ({"driver": "560.35.03"}, (), "gpu.driver differs from the other nodes: 560.35.03"),
+        (None, ("unshare", "-m", "sh", "-c", CANNOT_WRITE, "sh"), "cannot write to the run folder"),
+        (None, ("sh", "-c", '[ "$SLURMD_NODENAME" != n2 ] || exit 125; exec "$@"', "sh"), "Exited with exit code 125"),
     ],
 )
 def test_a_bad_node_ends_the_run_by_its_name(
-    look: Callable[..., SlurmRun], fault: str, prefix: tuple[str, ...], why: str
+    look: Callable[..., SlurmRun], fault: Mapping[str, str] | None, prefix: tuple[str, ...], why: str
 ) -> None:
     run = look(fault, prefix)
     status = run.end()

@@ -299,7 +299,7 @@ rank_train() {
 }
 
 # Checks every node before the framework starts; a faulty node ends the run, and the error names it.
-node_fault() { # node number, node name, srun's messages, most common driver version; prints the fault, if any
+node_fault() { # node number, node name, srun's messages; prints the fault, if any
   local file=preflight-$1.txt why
   if [ ! -f "$file" ]; then
     why=$(sed -n "s/^srun: error: $2: tasks* [^:]*: //p" <<< "$3" | head -n 1)
@@ -310,25 +310,29 @@ node_fault() { # node number, node name, srun's messages, most common driver ver
     esac
     return
   fi
-  why=$(sed -n 's/^bad=//p' "$file" | paste -s -d ';')
-  [ -z "$why" ] || { echo "${why//;/, }"; return; }
-  why=$(sed -n 's/^driver=//p' "$file")
-  [ -z "$why" ] || [ "$why" = "$4" ] || echo "driver $why, but the other nodes have $4"
+  why=$(sed -n 's/^bad=//p' "$file"; grep -h '^same\.' "$file" | grep -vxFf "$usual" | sed 's/^same\.\([^=]*\)=/\1 differs from the other nodes: /')
+  [ -z "$why" ] || { why=$(paste -s -d ';' <<< "$why"); echo "${why//;/, }"; }
+}
+
+usual_values() { # prints the most common value of each name that must be equal on all nodes
+  cat preflight-*.txt 2> /dev/null | grep '^same\.' | sort | uniq -c | sort -rn |
+    sed 's/^ *[0-9]* //' | awk -F= '!seen[$1]++'
 }
 
 check_nodes() { # number of nodes
-  local names=() bad='' which='' output code size common n why
+  local names=() bad='' which='' output code size n why usual=.preflight-usual
   enter preflight
   say "phase $phase: $1 node(s)"
   rm -f preflight-*.txt
   start_step rank_preflight
   output=$([ -f "$srun_messages" ] && tail -c "+$((size + 1))" "$srun_messages")
   mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-  common=$(sed -n 's/^driver=//p' preflight-*.txt 2> /dev/null | sort | uniq -c | sort -rn | head -n 1)
+  usual_values > "$usual"
   for ((n = 0; n < $1; n++)); do
-    why=$(node_fault "$n" "${names[n]}" "$output" "${common##* }")
+    why=$(node_fault "$n" "${names[n]}" "$output")
     [ -z "$why" ] || { which+=",${names[n]}" bad+="; node ${names[n]}: $why"; }
   done
+  rm -f "$usual"
   [ -z "$bad" ] || { node=$(json "${which#,}"); fail 4 "${bad#; }"; }
   phase=''
 }
@@ -527,41 +531,13 @@ export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 
 cat > ./preflight.sh << 'END_OF_FILE' || unwritten ./preflight.sh
 #!/bin/sh
-# usage: preflight.sh GPUS TYPE [REPOSITORY …]     checks one node before the framework starts
-# TYPE is a GPU type (h100 …), cpu (GPUs are not checked) or any (the GPU name is not checked).
-# Results are written to preflight-N.txt in the run folder, one per line: facts as name=value, faults as bad=reason.
-gpus=$1 type=$2
-shift 2
+# usage: preflight.sh [REPOSITORY …]     checks one node before the framework starts
+# Results are written to preflight-N.txt in the run folder, one per line: faults as bad=reason, notes as note=text,
+# and what must be equal on all nodes as same.NAME=value.
 file=preflight-${LLMBX_NODE_RANK:-0}.txt
 # A failing redirection of a special builtin, such as ":", would end the shell.
 { true > "$file.part"; } 2> /dev/null || exit 11
 put() { printf '%s\n' "$1" >> "$file.part"; }
-query() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2> /dev/null; }
-
-check_gpus() {
-  if ! command -v nvidia-smi > /dev/null; then
-    put "note=nvidia-smi not found: the GPUs were not checked"
-    return
-  fi
-  found=$(query name,driver_version,memory.total,memory.free) || { put "bad=nvidia-smi failed: the driver is not running"; return; }
-  count=$(printf '%s\n' "$found" | grep -c .)
-  put "gpus=$count"
-  [ "$count" -ge "$gpus" ] || put "bad=$count of $gpus GPUs"
-  put "driver=$(printf '%s\n' "$found" | head -n 1 | cut -d, -f2 | tr -d ' ')"
-  printf '%s\n' "$found" | awk -F' *, *' -v type="$type" '
-    { name = toupper($1); total = $3; free = $4 }
-    { gsub(/[^A-Z0-9]+/, " ", name) }
-    type != "any" && index(" " name " ", " " toupper(type) " ") == 0 { print "bad=GPU " NR - 1 " is " $1 ", not " type }
-    total ~ /^[0-9]+$/ && free ~ /^[0-9]+$/ && free < total * 0.9 {
-      print "bad=GPU " NR - 1 " has only " free " of " total " MiB free"
-    }' >> "$file.part"
-  number=0
-  query clocks_throttle_reasons.active | while read -r reasons; do
-    # 0x8 hardware slowdown, 0x20 and 0x40 thermal slowdown, 0x80 power brake (NVML, clocks throttle reasons)
-    case $reasons in 0x*) [ $((reasons & 0xe8)) -eq 0 ] || put "bad=GPU $number is throttled ($reasons)" ;; esac
-    number=$((number + 1))
-  done
-}
 
 check_cache() { # repository; if HF_HUB_OFFLINE is set, its files must be in the cache
   case ${HF_HUB_OFFLINE:-0} in 0 | '') return ;; esac
@@ -571,7 +547,11 @@ check_cache() { # repository; if HF_HUB_OFFLINE is set, its files must be in the
   put "bad=$1 is not readable in $cache, and HF_HUB_OFFLINE disables the download"
 }
 
-[ "$type" = cpu ] || check_gpus
+look() { # a program that checks the node, and its arguments
+  "$@" >> "$file.part" 2> "$file.err" || put "note=not checked: $1 failed: $(tail -n 1 "$file.err")"
+  rm -f "$file.err"
+}
+
 for repository; do check_cache "$repository"; done
 mv -f "$file.part" "$file" || exit 11
 END_OF_FILE
@@ -592,7 +572,7 @@ LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
 LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
 export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 [ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # describe this node
-set -- /bin/sh preflight.sh 8 h100
+set -- /bin/sh preflight.sh
 exec "$@"
 END_OF_FILE
 cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh

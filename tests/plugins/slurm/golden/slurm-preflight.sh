@@ -28,7 +28,7 @@ begin
 … slurm-plain.sh: cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-t … [ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/n
 set -- /bin/sh -c work
 … slurm-full.sh: exec "$@" (3) … [ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/n
-set -- /bin/sh preflight.sh 8 h100 meta-llama/Llama-3.1-8B
+set -- /bin/sh preflight.sh meta-llama/Llama-3.1-8B
 … slurm-full.sh: exec "$@" (4) … check_nodes 2
 enter train
 run 16 rank_train

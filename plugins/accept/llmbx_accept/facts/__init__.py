@@ -1,0 +1,1 @@
+"""Facts of every node, and the limits that they are judged by."""

@@ -1,0 +1,1 @@
+"""Speed of every node, measured with the PyTorch of a run's environment."""

@@ -1,0 +1,198 @@
+"""Facts of nodes: what is read, how it is judged, and how nodes are compared. No GPU is real."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmbx_accept.facts import inspect as inspection
+from llmbx_accept.facts.checks import checks_for, configuration, program, read_limits
+from llmbx_accept.facts.judge import Inspection, NodeAnswer, inspect
+from llmbx_accept.facts.node import probe
+
+from . import stand_in_gpus
+
+CHECKS = checks_for("h100")
+EXPECTED = json.loads(configuration(CHECKS, gpus=8, gpu_type="h100"))["expected"]
+
+
+def answer(node: str = "n1", **faults: str) -> NodeAnswer:
+    """What a node with stand-in GPUs answers."""
+    cuda = faults.pop("cuda", None)
+    facts = {**probe.parse_smi(stand_in_gpus.smi(faults)), "gpu.answers": "yes"}
+    if cuda:
+        rows = [{"cuda": row.cuda, "driver": row.driver, "forward": row.forward} for row in read_limits().cuda]
+        reader = probe.Node({"cuda": cuda, "cuda_drivers": rows})
+        facts.update(probe._cuda(reader, str(facts["gpu.driver"])))
+    return NodeAnswer(node=node, facts=facts)
+
+
+def judged(*answers: NodeAnswer) -> Inspection:
+    return inspect(answers, CHECKS, EXPECTED)
+
+
+def findings(*answers: NodeAnswer) -> dict[str, str | None]:
+    return {f"{cell.node} {cell.check}": cell.reason for cell in judged(*answers).faults}
+
+
+def test_healthy_gpus_have_no_finding_and_what_was_not_read_is_not_passed() -> None:
+    cells = judged(answer()).cells
+    assert {cell.state for cell in cells} == {"ok", "not checked"}
+    states = {cell.check: cell.state for cell in cells}
+    assert states["gpu.ecc_uncorrected"] == "ok"
+    assert states["nvlink.down"] == states["cpu.governor"] == states["gpu.cuda_of_image"] == "not checked"
+
+
+@pytest.mark.parametrize(
+    ("faults", "check", "reason"),
+    [
+        ({"count": "7"}, "gpu.count", "7, at least 8 is expected"),
+        ({"NVIDIA H100 80GB HBM3": "NVIDIA A100-SXM4-80GB"}, "gpu.type", "7: NVIDIA A100-SXM4-80GB: another type"),
+        ({"<dram_uncorrectable>0": "<dram_uncorrectable>3"}, "gpu.ecc_uncorrected", "7: 3"),
+        ({"<remapped_row_pending>No": "<remapped_row_pending>Yes"}, "gpu.rows_pending", "7: Yes"),
+        ({"<current_link_width>16x": "<current_link_width>8x"}, "pcie.width", "7: 8.0, at least 16"),
+        ({"thermal_slowdown>Not Active": "thermal_slowdown>Active"}, "gpu.slowdown", "7: hw_thermal_slowdown"),
+        ({"81005 MiB": "40000 MiB"}, "gpu.memory_free", "7: 0.49"),
+        ({"<current_power_limit>700": "<current_power_limit>500"}, "gpu.power_limit", "7: 500.0, at least 693"),
+        ({"Enabled</persistence_mode>": "Disabled</persistence_mode>"}, "gpu.persistence", "7: Disabled"),
+        ({"<state>Completed": "<state>In Progress"}, "fabric.state", "7: In Progress"),
+    ],
+)
+def test_a_fault_of_one_gpu_is_named_with_its_number(faults: dict[str, str], check: str, reason: str) -> None:
+    ((place, text),) = findings(answer(**faults)).items()
+    assert place == f"n1 {check}" and text is not None and text.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "state"),
+    [
+        ("13.1", "560.35.03", "bad"),  # the case of NVIDIA-NeMo/Megatron-Bridge#4409
+        ("13.1", "580.95.05", "ok"),
+        ("13.1", "570.124.06", "ok"),  # by the forward compatibility package
+        ("12.8", "560.35.03", "ok"),
+        ("14.0", "580.95.05", "not checked"),
+    ],
+)
+def test_the_cuda_of_the_image_is_compared_with_the_driver(cuda: str, driver: str, state: str) -> None:
+    cells = {cell.check: cell.state for cell in judged(answer(cuda=cuda, driver=driver)).cells}
+    assert cells["gpu.cuda_of_image"] == state
+
+
+def test_a_node_whose_stack_differs_is_named_and_the_others_are_not() -> None:
+    nodes = [answer(f"n{number}", driver="560.35.03" if number == 5 else "580.95.05") for number in range(8)]
+    assert findings(*nodes) == {"n5 gpu.driver": "560.35.03; 7 of 8 nodes have 580.95.05"}
+    assert judged(*nodes).isolate == ("n5",) and judged(*nodes).exit_code == 4
+
+
+def test_of_two_nodes_that_differ_neither_is_called_bad() -> None:
+    both = judged(answer("n1"), answer("n2", driver="560.35.03"))
+    assert {cell.node for cell in both.faults} == {"n1", "n2"}
+    assert both.isolate == () and both.exit_code == 4
+
+
+def test_memory_may_differ_a_little() -> None:
+    def node(name: str, total: float) -> NodeAnswer:
+        return NodeAnswer(node=name, facts={"memory.total": total})
+
+    equal = [node("a", 2015.4), node("b", 2015.1), node("c", 2010.9)]
+    assert not judged(*equal).faults
+    assert judged(*equal, node("d", 1887.0)).isolate == ("d",)  # a module less
+
+
+def test_a_silent_node_is_left_out_and_passes_nothing() -> None:
+    quiet = judged(answer("n1"), NodeAnswer(node="n2", error="no answer: it is down"))
+    assert quiet.isolate == ("n2",) and quiet.exit_code == 4
+    assert {cell.state for cell in quiet.cells if cell.node == "n2"} == {"not checked"}
+
+
+def test_tools_are_parsed() -> None:
+    faults = {"link": "<inactive>"}
+    links = probe.parse_nvlink(stand_in_gpus.links(faults, False), stand_in_gpus.links(faults, True))
+    assert links == {"nvlink.up": {"0": 17}, "nvlink.down": {"0": 1}, "nvlink.errors": {"0": 0}}
+    kernel = "[1.0] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n[2.0] other"
+    assert probe.parse_xids(kernel) == {"gpu.xids": "79"}
+    assert probe.parse_mpi_list("MPI plugin types are...\n\tnone\n\tpmi2\n")["slurm.mpi"] == "none pmi2"
+    memory = probe.parse_meminfo("MemTotal:  1048576 kB\nSwapTotal: 2097152 kB\nSwapFree: 1048576 kB\n")
+    assert (memory["memory.total"], memory["memory.swapped"]) == (1.0, 1.0)
+    ports = "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n\t\tRate: 400\n"
+    assert probe.parse_ibstat(ports) == {"ib.state": {"mlx5_0.1": "DOWN"}, "ib.rate": {"mlx5_0.1": 400.0}}
+    enroot = "# where\nENROOT_CACHE_PATH /raid/cache  # fast\nENROOT_TOKEN abc\n"
+    assert probe.parse_settings(enroot) == "ENROOT_CACHE_PATH /raid/cache"
+
+
+def tree(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_files_of_a_node_are_read(tmp_path: Path) -> None:
+    port = "sys/class/infiniband/mlx5_0/ports/1"
+    cpu = "sys/devices/system/cpu"
+    tree(
+        tmp_path,
+        {
+            f"{port}/state": "4: ACTIVE\n", f"{port}/rate": "400 Gb/sec (4X NDR)\n",
+            f"{port}/counters/symbol_error": "7\n", f"{port}/counters/link_downed": "2\n",
+            f"{cpu}/cpu0/cpufreq/scaling_governor": "powersave\n",
+            f"{cpu}/cpu0/cpuidle/state0/latency": "1\n", f"{cpu}/cpu0/cpuidle/state0/disable": "0\n",
+            f"{cpu}/cpu0/cpuidle/state3/latency": "170\n", f"{cpu}/cpu0/cpuidle/state3/disable": "0\n",
+            "proc/sys/kernel/numa_balancing": "1\n",
+            "etc/slurm/plugstack.conf.d/pyxis.conf": "required /usr/lib64/slurm/spank_pyxis.so\n",
+        },
+    )  # fmt: skip
+
+    def no_tool(*argv: str) -> str:
+        raise probe.Unread(f"{argv[0]} was not found")
+
+    node = probe.Node({}, str(tmp_path), no_tool)
+    node.read()
+    cells = inspect([NodeAnswer(node="n1", facts=node.facts, unread=node.unread)], CHECKS, EXPECTED).cells
+    bad = {cell.check for cell in cells if cell.state == "bad"}
+    assert {"ib.errors", "cpu.governor", "cpu.idle_states", "cpu.numa_balancing"} <= bad
+    states = {cell.check: cell for cell in cells}
+    assert states["ib.state"].state == states["ib.rate"].state == states["container.pyxis"].state == "ok"
+    assert states["gpu.count"].reason == "nvidia-smi was not found"
+
+
+def ask(name: str, mode: str = "", **changes: Any) -> str:
+    """What the probe prints on this machine, started as on a node: its text, and nothing of llmbx."""
+    argv = [sys.executable, "-I", "-S", "-c", program(), configuration(checks_for("cpu"), **changes)]
+    env = {"PATH": "/usr/bin:/bin", "SLURMD_NODENAME": name}
+    return subprocess.run([*argv, *mode.split()], env=env, capture_output=True, text=True, check=True).stdout
+
+
+def test_lines_of_many_nodes_arrive_mixed() -> None:
+    lines = [line for pair in zip(ask("n1").splitlines(), ask("n2").splitlines(), strict=False) for line in pair]
+    assert len(lines) > 4 and max(map(len, lines)) < 800
+    answers = inspection.parse("\n".join(["srun: note", *lines[:-1], lines[-1][:50]]), 0.0, 1e12)
+    assert "n1" in answers and answers["n1"].facts["cpu.count"] >= 1
+
+
+def test_a_clock_outside_of_the_call_is_off_by_at_least_the_difference() -> None:
+    (node,) = inspection.parse(ask("n1"), 1e12, 1e12 + 1).values()
+    assert node.facts["clock.skew"] > 1e9
+
+
+def test_before_a_run_errors_end_it_and_warnings_are_notes() -> None:
+    checks = [{"id": "a", "severity": "error", "drift": True}, {"id": "b", "severity": "warning"}]
+    verdicts = [["ok", "580", ""], ["bad", "7", "7; too many"]]
+    assert probe.preflight(checks, verdicts) == ["same.a=580", "note=b: 7, too many"]
+    assert probe.preflight(checks, [["bad", "5", "old"], ["not checked", "", "no tool"]]) == [
+        "bad=a: old",
+        "note=not checked: b: no tool",
+    ]
+    assert all(line.startswith(("note=", "same.")) for line in ask("n1", "lines").splitlines())
+
+
+def test_every_check_reads_a_fact_that_the_probe_reads() -> None:
+    facts = {name for names, _ in probe.READERS for name in names.split()} | {"clock.skew"}
+    assert {check.fact for check in read_limits().check} <= facts
+    assert {check.of for check in read_limits().check if check.of} <= facts
