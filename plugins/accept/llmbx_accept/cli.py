@@ -9,6 +9,7 @@ import click
 
 from llmbx.api import Launcher, UsageError, plural
 from llmbx.api.verbs import (
+    NumberAbove,
     RunCommand,
     Selection,
     format_option,
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
 
     from .bisect.search import Outcome
     from .memory.standing import Standing
+    from .speed.judge import SpeedRow
 
 COLUMNS = ("node", "runs", "slower", "ci95", "failures", "of_hardware", "suspect", "reason")
+
+
+SPEED_COLUMNS = ("node", "measure", "rate", "expected", "slower", "ci95", "slow", "reason")
 
 
 @click.group("nodes", invoke_without_command=True)
@@ -82,6 +87,68 @@ def _row(node: Standing) -> dict[str, Any]:
 
 def _percent(fraction: float | None) -> str | None:
     return None if fraction is None else f"{100 * fraction:+.1f} %"
+
+
+@command.command("speed", cls=RunCommand)
+@click.option(
+    "--nodes",
+    "node_list",
+    metavar="LIST",
+    help="Nodes to measure, n1,n2 or n[01-16]. [default: this machine, or one that the scheduler chooses]",
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    type=NumberAbove(0),
+    default=30.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds for what a node measures alone; pairs and groups take half of that again.",
+)
+@format_option()
+@run_options
+def speed(request: Request | None, node_list: str | None, budget_s: float, format_: str) -> None:
+    """Measure each node: GEMMs, copies, disk, collectives in the node, pairs and groups of nodes.
+
+    The workload gives the environment (its PyTorch is used), the launcher and the GPUs of a node; it is not run. A
+    measurement is repeated until it is precise, and compared with those of the other nodes, and with the peaks of the
+    hardware. The slowest GPU of a node counts.
+
+    Exit code: 0 no node is slow, 3 slow nodes were found, 5 not all could be judged.
+
+    \b
+    Examples:
+      llmbx nodes speed llama3.1 --nodes n[01-16] --gpu-type h100
+      llmbx nodes speed llama3.1 --size mini --gpus 2 --budget 10
+    """
+    from .speed.measure import measure_speed
+
+    if request is None:
+        raise UsageError("no workload specified: its environment has the PyTorch that measures")
+    nodes = Launcher.node_names(node_list) if node_list else ()
+    report = measure_speed(
+        load_workspace(), request, nodes, budget_s=budget_s, say=lambda line: click.echo(f"llmbx: {line}", err=True)
+    )
+    if format_ == "json":
+        print_json(report)
+    else:
+        print_rows([_speed_row(row) for row in report.rows], SPEED_COLUMNS, format_)
+        for name, why in report.not_measured.items():
+            click.echo(f"not measured: {name}: {why}", err=True)
+    sys.exit(report.exit_code)
+
+
+def _speed_row(row: SpeedRow) -> dict[str, Any]:
+    return {
+        "node": row.node,
+        "measure": row.measure,
+        "rate": f"{row.value:.4g} {row.unit}",
+        "expected": None if row.expected is None else f"{row.expected:.4g}",
+        "slower": _percent(row.slower),
+        "ci95": f"{_percent(row.low)} to {_percent(row.high)}" if row.slower is not None else None,
+        "slow": row.slow,
+        "reason": row.reason,
+    }
 
 
 @command.command("bisect", cls=RunCommand)

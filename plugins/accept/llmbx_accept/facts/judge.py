@@ -13,6 +13,7 @@ from .checks import Check
 from .node import probe
 
 State = Literal["ok", "bad", "drift", "not checked"]
+STATES: dict[str, State] = {"ok": "ok", "bad": "bad", "not checked": "not checked"}
 
 
 class NodeAnswer(Value, frozen=True):
@@ -99,7 +100,7 @@ def _row(
         return [Cell(node=answer.node, check=check.id, state="not checked", reason=answer.error) for check in checks]
     verdicts = probe.judge(answer.facts, answer.unread, rules, expected)
     return [
-        Cell(node=answer.node, check=check.id, state=state, value=value or None, reason=reason or None)
+        Cell(node=answer.node, check=check.id, state=STATES[state], value=value or None, reason=reason or None)
         for check, (state, value, reason) in zip(checks, verdicts, strict=True)
     ]
 

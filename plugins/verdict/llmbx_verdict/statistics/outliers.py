@@ -1,4 +1,4 @@
-"""Which of many equal machines is slower than the others: a robust rank with an interval, corrected for their number."""
+"""Which of many equal machines is slower than the others: a robust rank with an interval, for any number."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def places(times: Mapping[str, Sequence[float]], least: float = LEAST) -> dict[s
 
 
 def _spread(middles: Sequence[float]) -> tuple[float, float]:
-    """The standard deviation between machines and its degrees of freedom, from their median differences and the prior."""
+    """The standard deviation between machines and its degrees of freedom, from their medians and the prior."""
     center = median(middles)
     own = 1.4826 * median(abs(middle - center) for middle in middles)
     dof = 0.37 * (len(middles) - 1)  # efficiency of the median of absolute differences

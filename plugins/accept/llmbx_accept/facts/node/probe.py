@@ -14,15 +14,13 @@ import ctypes
 import glob
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Callable, Dict
 
 MARK = "llmbx-node-facts"
 CHUNK = 600
@@ -33,7 +31,8 @@ SLOWDOWNS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "s
 PORT_ERRORS = ("symbol_error", "link_downed", "link_error_recovery", "port_rcv_errors")
 RUNTIMES = ("enroot", "apptainer", "singularity", "docker", "podman")
 
-Facts = dict  # of a fact's name to its value, or to values by object (a GPU, a port)
+Facts = Dict[str, Any]
+"""Of a fact's name to its value, or to the values of several objects (GPUs, ports)."""
 Run = Callable[..., str]
 
 
@@ -240,7 +239,7 @@ class Node:
     def text(self, path: str) -> str:
         """Return the content of a file. Raises `Unread`."""
         try:
-            with pathlib.Path(self.root + path).open("rb") as file:
+            with open(self.root + path, "rb") as file:
                 return file.read(1 << 20).decode("utf-8", "replace").strip()
         except OSError as error:
             raise Unread(f"{path}: {error.strerror}") from None
@@ -319,7 +318,7 @@ def _ports(node: Node) -> Facts:
         facts.setdefault("ib.state", {})[name] = state
         facts.setdefault("ib.rate", {})[name] = number(node.text(path + "/rate"))
         counters = [path + "/counters/" + each for each in PORT_ERRORS]
-        values = [node.text(each) for each in counters if pathlib.Path(node.root + each).exists()]
+        values = [node.text(each) for each in counters if os.path.exists(node.root + each)]
         facts.setdefault("ib.errors", {})[name] = sum(int(value) for value in values)
     facts["ib.count"] = len(ports)
     return facts
@@ -493,7 +492,7 @@ def broken(rule: Facts, value: Any, facts: Facts, expected: Facts, key: str) -> 
     kind = rule["rule"]
     if "of" in rule and kind != "is":
         limit = limit * rule.get("factor", 1)
-    good = {
+    holds: Dict[str, Callable[[], bool]] = {
         "at_least": lambda: value >= limit,
         "at_most": lambda: value <= limit,
         "is": lambda: value == limit,
@@ -502,13 +501,14 @@ def broken(rule: Facts, value: Any, facts: Facts, expected: Facts, key: str) -> 
         "one_of": lambda: value in limit,
         "none_of": lambda: not set(str(value).split()) & set(limit),
         "matches": lambda: any(re.search(pattern, str(value)) for pattern in limit),
-    }[kind]()
+    }
+    good = holds[kind]()
     shown = limit if not isinstance(limit, float) else f"{limit:g}"
     words = {"is_not": "", "matches": ": another type is expected", "none_of": "", "is": f", {shown} is expected"}
     return None if good else words.get(kind, f", {kind.replace('_', ' ')} {shown} is expected")
 
 
-def judge(facts: Facts, unread: dict[str, str], checks: list, expected: Facts) -> list[list[str]]:
+def judge(facts: Facts, unread: dict[str, str], checks: list[Facts], expected: Facts) -> list[list[str]]:
     """Return for each check its state (`ok`, `bad`, `not checked`), the value, and the reason."""
     return [_judged(check, facts, unread, expected) for check in checks]
 
@@ -551,7 +551,7 @@ def chunks(text: str, name: str) -> list[str]:
     return [f"{MARK}\t{name}\t{at}\t{len(parts)}\t{part}" for at, part in enumerate(parts)]
 
 
-def preflight(checks: list, verdicts: list[list[str]]) -> list[str]:
+def preflight(checks: list[Facts], verdicts: list[list[str]]) -> list[str]:
     """Return the lines before a run: errors end it, warnings and what was not checked are notes."""
     lines = []
     for check, (state, value, reason) in zip(checks, verdicts):
@@ -569,7 +569,7 @@ def main(argv: list[str]) -> None:
     """Read, judge and print."""
     text = argv[1]
     if text.startswith("@"):
-        with pathlib.Path(text[1:]).open(encoding="utf-8") as file:
+        with open(text[1:], encoding="utf-8") as file:
             text = file.read()
     config = json.loads(text)
     expected = {**config["expected"], "cuda_drivers": config["cuda"]}

@@ -12,6 +12,7 @@ on a CPU. Values are rates: larger is faster.
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import math
 import os
@@ -45,13 +46,13 @@ class Rank:
             torch.cuda.set_device(self.device)
         else:
             torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // self.ranks))
-        self.file = open(f"speed/rank-{self.rank}.jsonl", "a", encoding="utf-8")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self.file = os.open(f"speed/rank-{self.rank}.jsonl", flags, 0o644)
 
     def write(self, measure: str, **facts: Any) -> None:
-        """Write a line, and have it on disk if the next measurement hangs."""
+        """Append a line, which stays if the next measurement hangs."""
         line = {"node": self.name, "rank": self.rank, "local_rank": self.local, "measure": measure}
-        self.file.write(json.dumps({**line, **facts}) + "\n")
-        self.file.flush()
+        os.write(self.file, (json.dumps({**line, **facts}) + "\n").encode())
 
     def wait(self) -> None:
         """Wait for what the device was asked to do."""
@@ -133,7 +134,7 @@ def multiply(rank: Rank, name: str, share_s: float) -> None:
 
 def copy(rank: Rank, share_s: float) -> None:
     """Copy within the device's memory: each byte is read and written."""
-    count = rank.plan["largest"] * (16 if rank.cuda else 1)
+    count = rank.plan["largest"] * 16
     source = torch.ones(count, dtype=torch.uint8, device=rank.device)
     target = torch.empty_like(source)
     rank.measure("copy", "GB/s", 2 * count / 1e9, lambda: target.copy_(source), share_s)
@@ -146,12 +147,8 @@ def host(rank: Rank, share_s: float) -> None:
     count = rank.plan["largest"] * 4
     pinned = torch.empty(count, dtype=torch.uint8, pin_memory=True)
     there = torch.empty(count, dtype=torch.uint8, device=rank.device)
-    rank.measure(
-        "host_to_device", "GB/s", count / 1e9, lambda: there.copy_(pinned, True), share_s / 2
-    )
-    rank.measure(
-        "device_to_host", "GB/s", count / 1e9, lambda: pinned.copy_(there, True), share_s / 2
-    )
+    rank.measure("host_to_device", "GB/s", count / 1e9, lambda: there.copy_(pinned, True), share_s / 2)
+    rank.measure("device_to_host", "GB/s", count / 1e9, lambda: pinned.copy_(there, True), share_s / 2)
 
 
 def disk(rank: Rank, share_s: float) -> None:
@@ -176,7 +173,7 @@ def disk(rank: Rank, share_s: float) -> None:
 def alone(rank: Rank, share_s: float) -> None:
     """Measure this rank's device, at the same time as the other ranks of the node."""
     for name in ("fp32", "bf16", "fp16", "fp8") if rank.cuda else ("fp32", "bf16"):
-        rank.attempt("gemm." + name, lambda name=name: multiply(rank, name, share_s))
+        rank.attempt("gemm." + name, functools.partial(multiply, rank, name, share_s))
     rank.attempt("copy", lambda: copy(rank, share_s))
     rank.attempt("host_to_device", lambda: host(rank, share_s))
     if rank.local == 0:
@@ -210,10 +207,8 @@ def collectives(rank: Rank, share_s: float) -> None:
         "all_to_all": lambda: dist.all_to_all_single(whole, whole.clone()),
     }
     for name, once in operations.items():
-        rank.attempt(
-            name,
-            lambda name=name, once=once: rank.measure(name, "GB/s", amount, once, share_s, True),
-        )
+        measure = functools.partial(rank.measure, name, "GB/s", amount, once, share_s, True)
+        rank.attempt(name, measure)
 
 
 def partners(nodes: int, rounds: int) -> list[list[int]]:
@@ -297,7 +292,6 @@ def main(argv: list[str]) -> None:
         rank.attempt("tree", lambda: tree(rank, 2 * share_s))
         dist.barrier()
     rank.write("done")
-    rank.file.close()
     sys.stdout.flush()
     os._exit(0)  # a teardown that hangs is no measurement
 
