@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,12 +27,15 @@ if TYPE_CHECKING:
 
     from .bisect.search import Outcome
     from .memory.standing import Standing
-    from .speed.judge import SpeedRow
+    from .speed.judge import SpeedReport
 
 COLUMNS = ("node", "runs", "slower", "ci95", "failures", "of_hardware", "suspect", "reason")
 
 
-SPEED_COLUMNS = ("node", "measure", "rate", "expected", "slower", "ci95", "slow", "reason")
+SPEED_COLUMNS = (
+    "node", "measure", "unit", "value", "expected", "expected_from", "slower", "low", "high", "slow", "reason"
+)  # fmt: skip
+MEASURE_COLUMNS = ("measure", "unit", "nodes", "median", "slowest", "peak", "slow", "not_decided")
 
 
 @click.group("nodes", invoke_without_command=True)
@@ -132,23 +137,37 @@ def speed(request: Request | None, node_list: str | None, budget_s: float, forma
     if format_ == "json":
         print_json(report)
     else:
-        print_rows([_speed_row(row) for row in report.rows], SPEED_COLUMNS, format_)
+        rows = _speed_rows(report) if format_ == "csv" else _measures(report)
+        print_rows(list(rows), SPEED_COLUMNS if format_ == "csv" else MEASURE_COLUMNS, format_)
+        for row in report.rows:
+            if row.reason:
+                click.echo(f"{row.node}: {row.measure}: {row.reason}", err=True)
         for name, why in report.not_measured.items():
             click.echo(f"not measured: {name}: {why}", err=True)
     sys.exit(report.exit_code)
 
 
-def _speed_row(row: SpeedRow) -> dict[str, Any]:
-    return {
-        "node": row.node,
-        "measure": row.measure,
-        "rate": f"{row.value:.4g} {row.unit}",
-        "expected": None if row.expected is None else f"{row.expected:.4g}",
-        "slower": _percent(row.slower),
-        "ci95": f"{_percent(row.low)} to {_percent(row.high)}" if row.slower is not None else None,
-        "slow": row.slow,
-        "reason": row.reason,
-    }
+def _speed_rows(report: SpeedReport) -> Iterator[dict[str, Any]]:
+    for row in report.rows:
+        yield {column: getattr(row, column) for column in SPEED_COLUMNS}
+
+
+def _measures(report: SpeedReport) -> Iterator[dict[str, Any]]:
+    """One line for each measurement: its nodes' rates, and which of them are slow."""
+    for measure in dict.fromkeys(row.measure for row in report.rows):
+        rows = [row for row in report.rows if row.measure == measure]
+        rates = [row.value for row in rows]
+        slow = [row.node if row.slower is None else f"{row.node} ({_percent(row.slower)})" for row in rows if row.slow]
+        yield {
+            "measure": measure,
+            "unit": rows[0].unit,
+            "nodes": len(rows),
+            "median": float(f"{median(rates):.4g}"),
+            "slowest": float(f"{min(rates):.4g}"),
+            "peak": next((row.expected for row in rows if row.slower is None), None),
+            "slow": ", ".join(slow),
+            "not_decided": sum(row.slow is None for row in rows),
+        }
 
 
 @command.command("bisect", cls=RunCommand)

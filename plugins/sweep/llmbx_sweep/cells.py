@@ -16,7 +16,8 @@ SHOWN = 40
 class Cell(Value, frozen=True):
     """One resolved configuration of a sweep and the number of its repeats.
 
-    `key` identifies it within its sweep, also after a resume; `settings` are its `--set` pairs.
+    `key` identifies it within its sweep, also after a resume; `settings` are its `--set` pairs, `node` is the only node
+    that it runs on, if the plan names one.
     """
 
     key: str
@@ -24,6 +25,7 @@ class Cell(Value, frozen=True):
     repeats: int = 1
     settings: dict[str, str] = {}
     part: str | None = None
+    node: str | None = None
 
 
 Check = Callable[[CellRequest], RunSpec]
@@ -46,7 +48,8 @@ def resolve_cells(requests: Sequence[CellRequest], check: Check) -> tuple[Cell, 
             failures.append((request, error))
             continue
         key = cell_key(request, spec)
-        cells.append(Cell(key=key, spec=spec, repeats=request.repeats, settings=request.settings, part=request.part))
+        cell = Cell(key=key, spec=spec, repeats=request.repeats, settings=request.settings, part=request.part)
+        cells.append(cell.replace(node=request.node))
     if failures:
         raise _invalid_cells(failures, len(requests))
     _check_duplicates(cells)
@@ -60,6 +63,7 @@ def cell_key(cell: CellRequest, spec: RunSpec) -> str:
     if cell.request.recipe:
         parts.append(f"recipe={spec.recipe}")
     parts += [f"{key}={value}" for key, value in cell.settings.items()]
+    parts += [f"node={cell.node}"] if cell.node else []
     return " ".join([*parts, *([f"part={cell.part}"] if cell.part else [])])
 
 

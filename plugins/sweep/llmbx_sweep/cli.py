@@ -58,6 +58,8 @@ LISTS = {
 PLAN = ("cell", "runs", "nodes", "hours", "node_hours", "gpu_hours", "hours_from")
 PLAN_CSV = ("cell", "workload", "size", "dtype", "gpu_type", "gpus", *PLAN[1:])
 RESULTS = ("cell", "n", "step_time_s", "ci95", "mfu", "efficiency", "status")
+EACH_NODE = ("slower", "slow", "prediction")
+EACH_NODE_CSV = ("node", "slower", "slower_low", "slower_high", "slow", "predicted_step_time_s", "against_prediction")
 RESULTS_CSV = (
     "cell", "workload", "size", "dtype", "gpu_type", "gpus", "repeats", "n", "status", "step_time_s", "ci95_low",
     "ci95_high", "tokens_per_s", "tokens_per_s_per_gpu", "mfu", "efficiency", "cause",
@@ -92,6 +94,9 @@ def _plan_options(function: Any) -> Any:
 )
 @click.option("--failed", is_flag=True, help="With --resume: also rerun failed runs.")
 @click.option("--show", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Print the results so far.")
+@click.option(
+    "--each-node", metavar="LIST", help="Run every cell on each of these nodes alone, and compare them: n1,n2 or n[01-16]."
+)
 @click.option("--offline", is_flag=True, help="Do not download anything.")
 @click.option("--tolerance", default="5%", show_default=True, help="Allowed slowdown against the published step time.")
 @output_option
@@ -116,6 +121,7 @@ def command(
       llmbx sweep grok1 --size mini --gpus 1,2 --set mbs=1,2
       llmbx sweep plan.toml --max-jobs 500 --max-gpu-hours 2000
       llmbx sweep --resume
+      llmbx sweep llama3.1 --size 8b --gpus 8 --steps 30 --each-node n[01-16]
     """
 
     allowed = parse_fraction(tolerance, "--tolerance")
@@ -140,8 +146,8 @@ def command(
         _require_below(costs, max_gpu_hours)
         sweep = _create(workspace, name, cells, max_jobs)
     results = _drive(workspace, sweep, max_jobs or sweep.max_jobs, failed, offline, resumed=resume is not None)
-    _print_results(sweep, results, format_, workspace, allowed)
-    sys.exit(_exit_code(sweep, results, workspace, allowed))
+    rows = _print_results(sweep, results, format_, workspace, allowed)
+    sys.exit(_exit_code(sweep, results, workspace, allowed) or (3 if any(row.slow for row in rows) else 0))
 
 
 def _existing(workspace: Workspace, text: str, plan: dict[str, Any]) -> Sweep:
@@ -214,7 +220,7 @@ def _check(cell: CellRequest, workspace: Workspace, dry_run: bool) -> RunSpec:
     """Resolve a cell and run all checks that are possible before it is started."""
     from llmbx.api.verbs import Runner
 
-    spec, force = workspace.resolve(cell.request), cell.request.force
+    spec, force = _placed(workspace.resolve(cell.request), cell.node, workspace), cell.request.force
     if dry_run:
         spec, runner = Runner.enter(spec, workspace.plugins, workspace.install, preview=True)
     else:
@@ -224,6 +230,18 @@ def _check(cell: CellRequest, workspace: Workspace, dry_run: bool) -> RunSpec:
     spec = runner.admit(spec, runner.findings(spec, here=not dry_run), force)
     runner.plan(spec)
     return spec
+
+
+def _placed(spec: RunSpec, node: str | None, workspace: Workspace) -> RunSpec:
+    """The cell on its node. Raises `UsageError` if it needs several, or if the launcher cannot choose nodes."""
+    if node is None:
+        return spec
+    if spec.nodes != 1:
+        raise UsageError(f"--each-node: a cell of {spec.nodes} nodes cannot run on {node} alone; see --gpus")
+    placed = workspace.plugins.launcher(spec.launcher).on_nodes(spec, (node,))
+    if placed is None:
+        raise UsageError(f"the launcher {spec.launcher} cannot choose nodes: use one of a cluster (--launcher)")
+    return placed
 
 
 def _cost(cell: Cell, workspace: Workspace) -> Cost:
@@ -337,25 +355,32 @@ def _hours(value: float) -> float:
 
 def _print_results(
     sweep: Sweep, results: dict[Slot, Result], format_: str, workspace: Workspace, allowed: float
-) -> None:
+) -> list[Summary]:
+    """Print a row for each cell, and return the rows."""
     import msgspec
 
     from .summary import summarize
 
     summaries = summarize(sweep.cells, results)
+    if any(cell.node for cell in sweep.cells):
+        from .each_node import compared
+
+        summaries = compared(sweep.cells, summaries, results, lambda spec: workspace.expected(spec)[0])
     if format_ not in FORMATS:
         from .cases import print_cells
 
         print_cells(format_, sweep.cells, results, summaries, workspace, allowed)
-        return
+        return summaries
     if format_ == "table":
-        print_rows([_result_row(row) for row in summaries], RESULTS, format_)
+        each = EACH_NODE if any(row.node for row in summaries) else ()
+        print_rows([_result_row(row) for row in summaries], (*RESULTS, *each), format_)
         for row in summaries:
             if row.status not in ("completed", "missing"):
                 click.echo(f"{row.cell}: {row.status}: {row.cause}", err=True)
     else:
         rows = [{**msgspec.to_builtins(row)} for row in summaries]
-        print_rows(rows, RESULTS_CSV, format_)
+        print_rows(rows, (*RESULTS_CSV, *EACH_NODE_CSV) if any(row.node for row in summaries) else RESULTS_CSV, format_)
+    return summaries
 
 
 def _result_row(row: Summary) -> dict[str, Any]:
@@ -363,7 +388,8 @@ def _result_row(row: Summary) -> dict[str, Any]:
     return {
         "cell": row.cell, "n": f"{row.n}/{row.repeats}", "step_time_s": row.step_time_s,
         "ci95": None if half is None else f"± {half:.3g}", "mfu": row.mfu, "efficiency": row.efficiency,
-        "status": row.status,
+        "status": row.status, "slow": row.slow, "prediction": row.against_prediction,
+        "slower": None if row.slower is None else f"{100 * row.slower:+.1f} %",
     }  # fmt: skip
 
 

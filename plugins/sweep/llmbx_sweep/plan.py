@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from llmbx.api import HandlingRequest, Positive, Scalar, Settings, UsageError, Value
+from llmbx.api import HandlingRequest, Launcher, Positive, Scalar, Settings, UsageError, Value
 from llmbx.api.verbs import Request, scales_of
 
 T = TypeVar("T")
@@ -18,14 +18,15 @@ AXES = ("workload", "recipe", "size", "dtype", "gpu_type")
 RENAMED = {"with_": "wrappers"}
 """Fields of a part that have another name in `Request`."""
 
-NOT_COMMON = ("name", "repeats", "gpus", "set", "plugin_keys", *AXES)
+NOT_COMMON = ("name", "repeats", "gpus", "set", "each_node", "plugin_keys", *AXES)
 """Fields of a part that are not copied to `Request` as they are."""
 
 
 class Part(HandlingRequest, frozen=True, rename={"with_": "with"}):
     """One product of a plan. Lists are factors of the product, all other values apply to all its cells.
 
-    `gpus` contains numbers and doubling ranges ("64-512"), `set` maps `--set` keys to values or lists of values. `name`
+    `gpus` contains numbers and doubling ranges ("64-512"), `set` maps `--set` keys to values or lists of values.
+    `each_node` is a list of nodes such as "n[01-16]": every cell runs on each of them alone. `name`
     distinguishes the cells of this part from equal cells of other parts. The other keys are the options of `llmbx run`.
     None means that the key is not set; false, 0 and an empty list are explicit values.
     """
@@ -38,6 +39,7 @@ class Part(HandlingRequest, frozen=True, rename={"with_": "with"}):
     gpu_type: Names | None = None
     gpus: int | str | tuple[int | str, ...] | None = None
     set: dict[str, Scalar | tuple[Scalar, ...]] = {}
+    each_node: str | None = None
     repeats: int | None = None
     plugin: str | None = None
     gpus_per_node: Positive | None = None
@@ -63,12 +65,16 @@ class PlanFile(Part, frozen=True, rename={"with_": "with"}):
 
 
 class CellRequest(Value, frozen=True):
-    """One cell before it is resolved. `settings` are its `--set` pairs, `part` is the name of its part."""
+    """One cell before it is resolved. `settings` are its `--set` pairs, `part` is the name of its part.
+
+    `node` is the only node that it runs on; None: the launcher chooses.
+    """
 
     request: Request
     settings: dict[str, str] = {}
     repeats: int = 1
     part: str | None = None
+    node: str | None = None
 
 
 def read_plan(path: Path, kinds: Mapping[str, type[Settings]]) -> list[CellRequest]:
@@ -128,10 +134,16 @@ def expand(part: Part) -> list[CellRequest]:
             settings=dict(settings),
             repeats=part.repeats or 1,
             part=part.name,
+            node=node,
         )
         for chosen in itertools.product(*named, counts)
         for settings in itertools.product(*pairs)
+        for node in _nodes(part)
     ]
+
+
+def _nodes(part: Part) -> Sequence[str | None]:
+    return Launcher.node_names(part.each_node, "--each-node") if part.each_node else (None,)
 
 
 def _merged(file: PlanFile, part: Part) -> Part:

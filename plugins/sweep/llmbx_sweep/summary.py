@@ -17,6 +17,10 @@ class Row(Value, frozen=True):
     Throughput and MFU are computed from the mean step time. `efficiency` is the throughput per GPU as a fraction of
     that of the same cell on the fewest GPUs. `status` is completed if all repeats are, else the status of the first
     repeat that is not (`missing`: not run yet), with its cause.
+
+    Of a cell on one `node`, `slower` is how much longer its steps take than those of the same cell on the other nodes (a
+    fraction, with its 95 % interval); `slow` is None if that is not decided. `against_prediction` is within, slower or
+    faster.
     """
 
     cell: str
@@ -38,6 +42,13 @@ class Row(Value, frozen=True):
     efficiency: float | None = None
     cause: str | None = None
     runs: tuple[str, ...] = ()
+    node: str | None = None
+    slower: float | None = None
+    slower_low: float | None = None
+    slower_high: float | None = None
+    slow: bool | None = None
+    predicted_step_time_s: float | None = None
+    against_prediction: str | None = None
 
 
 def summarize(cells: Sequence[Cell], results: Mapping[Slot, Result]) -> list[Row]:
@@ -56,6 +67,7 @@ def _row(cell: Cell, results: Sequence[Result | None]) -> Row:
     return Row(
         cell=cell.key, workload=spec.workload, size=spec.size, dtype=spec.dtype, gpu_type=spec.gpu_type,
         gpus=spec.gpus, settings=cell.settings, repeats=cell.repeats, n=len(times), status=status, cause=cause,
+        node=cell.node,
         step_time_s=mean_of(times),
         ci95_low=interval.low if interval else None,
         ci95_high=interval.high if interval else None,
@@ -83,7 +95,7 @@ def _family(cell: Cell) -> tuple[object, ...]:
     """The properties that cells share if they differ only in their number of GPUs."""
     spec = cell.spec
     return (
-        spec.plugin, spec.workload, spec.size, spec.dtype, spec.gpu_type, spec.recipe, cell.part,
+        spec.plugin, spec.workload, spec.size, spec.dtype, spec.gpu_type, spec.recipe, cell.part, cell.node,
         tuple(sorted(cell.settings.items())),
     )  # fmt: skip
 

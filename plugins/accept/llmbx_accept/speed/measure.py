@@ -155,6 +155,7 @@ def _report(folder: Path, spec: RunSpec, nodes: Sequence[str], status: JobStatus
 
 
 def _texts(folder: Path) -> Iterator[str]:
-    for file in RunFolder(path=folder).glob(f"{ROLE}/rank-*.jsonl"):
+    files = RunFolder(path=folder).glob(f"{ROLE}/rank-*.jsonl")
+    for file in sorted(files, key=lambda file: (len(file.name), file.name)):
         with file.open() as opened:
             yield opened.read(1 << 24).decode("utf-8", "replace")
