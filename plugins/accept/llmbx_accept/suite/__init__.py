@@ -1,0 +1,1 @@
+"""Suites: what an acceptance checks, as data, and what came of it."""
