@@ -95,7 +95,9 @@ def _plan_options(function: Any) -> Any:
 @click.option("--failed", is_flag=True, help="With --resume: also rerun failed runs.")
 @click.option("--show", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Print the results so far.")
 @click.option(
-    "--each-node", metavar="LIST", help="Run every cell on each of these nodes alone, and compare them: n1,n2 or n[01-16]."
+    "--each-node",
+    metavar="LIST",
+    help="Run each cell on each of these nodes alone, and compare them: n1,n2 or n[01-16].",
 )
 @click.option("--offline", is_flag=True, help="Do not download anything.")
 @click.option("--tolerance", default="5%", show_default=True, help="Allowed slowdown against the published step time.")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from llmbx.api import Expected, Result, RunSpec
-from llmbx_verdict.statistics.outliers import places
+from llmbx_verdict.statistics.outliers import PRIOR_OF_RUNS, places
 
 from .cells import Cell
 from .state import Slot
@@ -27,7 +27,7 @@ def compared(
     judged = list(rows)
     for numbers in families.values():
         times = {str(cells[number].node): _times(cells[number], results) for number in numbers}
-        standing = places({node: values for node, values in times.items() if values})
+        standing = places({node: values for node, values in times.items() if values}, prior=PRIOR_OF_RUNS)
         expected = predict(cells[numbers[0]].spec).step_time_s
         for number in numbers:
             row = rows[number].replace(predicted_step_time_s=expected.value)

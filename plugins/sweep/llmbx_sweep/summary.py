@@ -18,9 +18,8 @@ class Row(Value, frozen=True):
     that of the same cell on the fewest GPUs. `status` is completed if all repeats are, else the status of the first
     repeat that is not (`missing`: not run yet), with its cause.
 
-    Of a cell on one `node`, `slower` is how much longer its steps take than those of the same cell on the other nodes (a
-    fraction, with its 95 % interval); `slow` is None if that is not decided. `against_prediction` is within, slower or
-    faster.
+    Of a cell on one `node`, `slower` is how much longer its steps take than on the other nodes (a fraction, with its
+    95 % interval); `slow` is None if that is not decided. `against_prediction` is within, slower or faster.
     """
 
     cell: str

@@ -21,6 +21,9 @@ PRIOR, PRIOR_DOF = 0.01, 3.0
 one type differ by about 1 %, and the spread of three or four machines says little by itself.
 """
 
+PRIOR_OF_RUNS = 0.0054
+"""The same for step times of whole runs: the 90th percentile of the coefficients of variation of MLPerf's repeats."""
+
 LEVEL = 0.95
 """Probability that the interval contains the true value."""
 
@@ -41,7 +44,7 @@ class Place(Value, frozen=True):
     slow: bool | None
 
 
-def places(times: Mapping[str, Sequence[float]], least: float = LEAST) -> dict[str, Place]:
+def places(times: Mapping[str, Sequence[float]], least: float = LEAST, prior: float = PRIOR) -> dict[str, Place]:
     """Compare the times (or other positive figures of which less is better) of each machine with those of the others.
 
     The level of the others and the spread between machines are medians: up to half of them may be slow.
@@ -49,7 +52,7 @@ def places(times: Mapping[str, Sequence[float]], least: float = LEAST) -> dict[s
     middles = {name: median(map(math.log, values)) for name, values in times.items() if values}
     if len(middles) < FEWEST:
         return {name: Place(math.exp(middle), None, None, None, None) for name, middle in middles.items()}
-    deviation, dof = _spread(list(middles.values()))
+    deviation, dof = _spread(list(middles.values()), prior)
     sure = quantile(1 - FALSE_ALARM / len(middles), dof)
     half = quantile((1 + LEVEL) / 2, dof)
     compared = {}
@@ -69,13 +72,13 @@ def places(times: Mapping[str, Sequence[float]], least: float = LEAST) -> dict[s
     return compared
 
 
-def _spread(middles: Sequence[float]) -> tuple[float, float]:
+def _spread(middles: Sequence[float], prior: float) -> tuple[float, float]:
     """The standard deviation between machines and its degrees of freedom, from their medians and the prior."""
     center = median(middles)
     own = 1.4826 * median(abs(middle - center) for middle in middles)
     dof = 0.37 * (len(middles) - 1)  # efficiency of the median of absolute differences
     own *= math.sqrt(len(middles) / (len(middles) - 1))
-    pooled = (PRIOR_DOF * PRIOR**2 + dof * own**2) / (PRIOR_DOF + dof)
+    pooled = (PRIOR_DOF * prior**2 + dof * own**2) / (PRIOR_DOF + dof)
     return math.sqrt(pooled), PRIOR_DOF + dof
 
 

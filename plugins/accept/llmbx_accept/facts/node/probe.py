@@ -492,7 +492,7 @@ def broken(rule: Facts, value: Any, facts: Facts, expected: Facts, key: str) -> 
     kind = rule["rule"]
     if "of" in rule and kind != "is":
         limit = limit * rule.get("factor", 1)
-    holds: Dict[str, Callable[[], bool]] = {
+    holds: dict[str, Callable[[], bool]] = {
         "at_least": lambda: value >= limit,
         "at_most": lambda: value <= limit,
         "is": lambda: value == limit,
