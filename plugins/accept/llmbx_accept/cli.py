@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .memory.standing import Standing
     from .speed.judge import SpeedReport
 
-COLUMNS = ("node", "runs", "slower", "ci95", "failures", "of_hardware", "suspect", "reason")
+COLUMNS = ("node", "runs", "slower", "ci95", "slowest", "failures", "of_hardware", "changed", "suspect", "reason")
 
 
 SPEED_COLUMNS = (
@@ -52,7 +52,8 @@ def command(
 
     A node is suspected if runs with it take longer than runs of the same work without it, by at least 1 % and by more
     than runs vary, or if a run failed by its hardware. Nodes that always ran together cannot be told apart: bisect
-    them.
+    them. What was before a change of its GPUs, by their UUIDs, does not count. "slowest" is how often the other nodes
+    waited for it, of the runs in which that was measured.
 
     \b
     Examples:
@@ -83,8 +84,10 @@ def _row(node: Standing) -> dict[str, Any]:
         "runs": node.runs,
         "slower": _percent(node.slower),
         "ci95": f"{_percent(node.low)} to {_percent(node.high)}" if node.slower is not None else None,
+        "slowest": f"{node.slowest} of {node.compared}" if node.compared else None,
         "failures": node.failures,
         "of_hardware": node.of_hardware,
+        "changed": node.changed,
         "suspect": node.suspect,
         "reason": node.reason,
     }

@@ -74,3 +74,45 @@ def test_a_failure_of_the_hardware_is_a_reason_and_one_of_the_program_is_none() 
     assert nodes["n1"].suspect and "fallen off the bus" in (nodes["n1"].reason or "")
     assert not nodes["n2"].suspect and (nodes["n2"].failures, nodes["n2"].of_hardware) == (1, 0)
     assert nodes["n1"].slower is None
+
+
+def gpus(*names: str) -> tuple[str, ...]:
+    return tuple(f"GPU-{name}" for name in names)
+
+
+def test_what_was_before_a_change_of_the_gpus_does_not_count() -> None:
+    witnesses = night(random.Random(4), 16, 4, 60, {3: 0.08})
+    after = [
+        witness.replace(run=f"after {witness.run}", created=1e6 + witness.created, step_s=1.0)
+        for witness in night(random.Random(5), 16, 4, 60, {})
+    ]
+    assert suspects(witnesses) == {"n3"}
+    old, new = gpus("a", "b"), gpus("a", "c")
+    before = [witness.replace(devices={"n3": old} if "n3" in witness.hosts else {}) for witness in witnesses]
+    later = [witness.replace(devices={"n3": new} if "n3" in witness.hosts else {}) for witness in after]
+    broken = NodeFailure(host="n3", cause="Xid 79", of_hardware=True)
+    (repaired,) = [
+        node for node in standings([before[0].replace(failures=(broken,)), *before[1:], *later]) if node.node == "n3"
+    ]
+    assert not repaired.suspect and repaired.of_hardware == 0
+    assert repaired.changed is not None and repaired.changed.endswith("1 GPU replaced (GPU-b)")
+    assert {node.node for node in standings([*before, *later])} == {f"n{number}" for number in range(16)}
+
+
+def test_a_run_that_used_fewer_gpus_of_a_node_is_no_change() -> None:
+    first = Attendance(run="a", created=1.0, work="w", hosts=("n1",), devices={"n1": gpus("a", "b")})
+    fewer = first.replace(run="b", created=2.0, devices={"n1": gpus("b")})
+    (node,) = standings([first, fewer, first.replace(run="c", created=3.0)])
+    assert node.changed is None and node.runs == 3
+
+
+def test_the_node_for_which_the_others_waited_is_counted_and_not_suspected() -> None:
+    runs = [
+        Attendance(
+            run=f"r{n}", created=float(n), work="w", hosts=("n1", "n2"), slowest="n1" if n else None, compared=True
+        )
+        for n in range(10)
+    ]
+    first, second = standings(runs)
+    assert (first.slowest, first.compared, second.slowest) == (9, 10, 0)
+    assert not first.suspect

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llmbx.api import LlmbxError, Result, Signatures, Value
-from llmbx.api.verbs import Plugins, Run, refresh_result
+from llmbx.api import GpuType, LlmbxError, Result, RunSpec, Signatures, Value
+from llmbx.api.verbs import Observed, Plugins, Run, refresh_result
 
 OF_HARDWARE = ("gpu_error", "gpu_warning", "network_warning")
 """Kinds of failure that are those of a node, and not of the program."""
@@ -40,6 +40,12 @@ class Attendance(Value, frozen=True):
     """Mean step time in seconds; None if nothing comparable was measured."""
     failures: tuple[NodeFailure, ...] = ()
     """The failures of its attempts."""
+    devices: dict[str, tuple[str, ...]] = {}
+    """The UUIDs of the GPUs of its nodes, in order, as far as telemetry saw them."""
+    slowest: str | None = None
+    """The node for which the others waited; None if none stood out, or unknown."""
+    compared: bool = False
+    """Whether it is known how long its nodes waited for each other."""
 
 
 def attendances(runs: Iterable[Run], plugins: Plugins) -> list[Attendance]:
@@ -68,7 +74,18 @@ def _attendance(run: Run, plugins: Plugins) -> Attendance | None:
         hosts=hosts,
         step_s=_step_s(result),
         failures=failures,
+        devices={node.node: uuids for node in result.nodes if (uuids := _uuids(node, spec))},
+        slowest=result.stragglers.slowest_node,
+        compared=result.stragglers.ranks > 1 and len(hosts) > 1,
     )
+
+
+def _uuids(node: Observed.Node, spec: RunSpec) -> tuple[str, ...]:
+    """The UUIDs of the GPUs of a node; none if the run did not see all of them: another run may get other ones."""
+    gpu_type = GpuType.builtin().get(spec.gpu_type)
+    usual = (gpu_type.gpus_per_node if gpu_type else None) or 0
+    uuids = [gpu.uuid for gpu in node.gpus if gpu.uuid is not None]
+    return tuple(sorted(uuids)) if usual and len(uuids) >= max(usual, spec.gpus_per_node) else ()
 
 
 def _failures(run: Run, result: Result) -> Iterable[NodeFailure]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from llmbx.api import Value, plural
 
 from .attendance import Attendance, NodeFailure
+from .hardware import Change, changes, is_earlier, of_this_hardware
 from .speed import Speed, speeds
 
 LONGEST_CAUSE = 120
@@ -19,7 +21,9 @@ class Standing(Value, frozen=True):
 
     `runs` are those that it took part in, `slower` is by how much its runs take longer than others (a fraction), with
     the 95 % interval `low` to `high`, `failures` those that began on it, and `of_hardware` those that were its fault.
-    `reason` says why it is suspected.
+    `reason` says why it is suspected. `slowest` is how often the others waited for it, of the `compared` runs in which
+    that is known: the part of a node in a job makes it the slowest, too, so nobody is suspected for it. `changed` says
+    when it got other GPUs; what was before does not count.
     """
 
     node: str
@@ -33,10 +37,15 @@ class Standing(Value, frozen=True):
     last_cause: str | None
     suspect: bool
     reason: str | None
+    slowest: int = 0
+    compared: int = 0
+    changed: str | None = None
 
 
 def standings(attendances: Sequence[Attendance]) -> list[Standing]:
     """What the runs say of each node: suspects first, then by name."""
+    last_change = {change.node: change for change in changes(attendances)}
+    attendances = of_this_hardware(attendances)
     runs: dict[str, list[Attendance]] = defaultdict(list)
     failures: dict[str, list[NodeFailure]] = defaultdict(list)
     for witness in attendances:
@@ -46,12 +55,20 @@ def standings(attendances: Sequence[Attendance]) -> list[Standing]:
             failures[failure.host].append(failure)
     speed = speeds(attendances)
     nodes = [
-        _standing(node, runs.get(node, []), failures.get(node, []), speed.get(node)) for node in {*runs, *failures}
+        _standing(node, runs.get(node, []), failures.get(node, []), speed.get(node), last_change.get(node))
+        for node in {*runs, *failures}
+        if not is_earlier(node)
     ]
     return sorted(nodes, key=lambda standing: (not standing.suspect, _natural(standing.node)))
 
 
-def _standing(node: str, runs: Sequence[Attendance], failures: Sequence[NodeFailure], speed: Speed | None) -> Standing:
+def _standing(
+    node: str,
+    runs: Sequence[Attendance],
+    failures: Sequence[NodeFailure],
+    speed: Speed | None,
+    change: Change | None,
+) -> Standing:
     broke = [failure for failure in failures if failure.of_hardware]
     reasons = [*_slow(speed), *_broken(broke)]
     return Standing(
@@ -66,7 +83,16 @@ def _standing(node: str, runs: Sequence[Attendance], failures: Sequence[NodeFail
         last_cause=failures[-1].cause if failures else None,
         suspect=bool(reasons),
         reason="; ".join(reasons) or None,
+        slowest=sum(witness.slowest == node for witness in runs),
+        compared=sum(witness.compared for witness in runs),
+        changed=_changed(change) if change else None,
     )
+
+
+def _changed(change: Change) -> str:
+    day = datetime.fromtimestamp(change.created, UTC).date()
+    count = len(change.added)
+    return f"{day}: {plural(count, 'GPUs')} replaced ({', '.join(change.removed)})"
 
 
 def _slow(speed: Speed | None) -> list[str]:
