@@ -16,7 +16,7 @@ third parties come before llmbx.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -433,6 +433,22 @@ def predict_run(spec: RunSpec, install: Install) -> Expected | None:
             seconds = spec.global_batch_size * SECONDS_PER_SAMPLE / spec.gpus
             time = Bounds(value=seconds, low=0.9 * seconds, high=1.1 * seconds)
             return Expected(step_time_s=time, source="toy: the same time for each sample")
+    """
+
+
+@hookspec(firstresult=True)
+def suspect_nodes(spec: RunSpec, install: Install, occasion: str) -> Mapping[str, str] | None:
+    """Return the nodes that a run should not use, each with the reason, which the user is shown.
+
+    When: before the start of a run, a cell of a sweep or another attempt (`occasion` is run, sweep or retry). They are
+    excluded through the launcher, unless the user named the nodes. Called for every plugin until one answers; an empty
+    answer excludes none.
+
+    Example::
+
+        @hookimpl
+        def suspect_nodes(spec, install, occasion):
+            return {"n7": "a GPU fell off the bus"} if occasion == "retry" else {}
     """
 
 

@@ -67,6 +67,7 @@ def preview(
     from . import preview as whole
     from .summary import summary
 
+    spec, left_out = workspace.without_suspects(spec, "run")
     spec, runner = Runner.enter(spec, workspace.plugins, workspace.install, preview=True)
     findings = runner.findings(spec)
     prediction, memory = workspace.expected(spec, findings)
@@ -82,7 +83,7 @@ def preview(
         text = whole.as_json if format_ == "json" else whole.preview
         click.echo(text(spec, image, folder, rendered, findings, os.environ, prediction), nl=False)
     else:
-        lines = _opening(spec, workspace, runner.launcher.summary, prediction)
+        lines = [*_opening(spec, workspace, runner.launcher.summary, prediction), *left_out]
         click.echo(summary(lines, spec, image, folder, rendered, findings, os.environ), nl=False)
 
 
@@ -104,6 +105,7 @@ def once(
     if detach and spec.retries and spec.origins.get("retries") == "--retries":
         raise UsageError("--retries cannot be combined with --detach: retrying needs a process that follows the run")
     workspace.install.ensure()
+    spec, left_out = workspace.without_suspects(spec, "run")
     try:
         spec, runner = Runner.enter_here(spec, workspace.plugins, workspace.install, force)
     except InfraError:
@@ -111,7 +113,7 @@ def once(
         raise
     spec, prediction, lines = _admitted(spec, workspace, runner, force)
     progress = Progress(spec)
-    for line in lines:
+    for line in [*lines, *left_out]:
         print_note(line)
     run = runner.start(
         spec, progress.note, offline=offline, detach=detach, command=tuple(sys.argv[1:]), group=group, repeats=source,

@@ -70,6 +70,12 @@ class Workspace:
         published = spec.exact_row(self.plugins.workload(spec.workload, spec.plugin)) is not None
         return prediction, [need for need in needs if not (need.warning and published)]
 
+    def without_suspects(self, spec: RunSpec, occasion: str) -> tuple[RunSpec, list[str]]:
+        """The specification without the nodes that plugins suspect, and a line for the user about each."""
+        from ..run.suspects import without_suspects
+
+        return without_suspects(spec, self.plugins, self.install, occasion)
+
     def profile(self, request: Request | None = None) -> Profile | None:
         """The cluster profile of the request, else the default one; None if there is none."""
         return choose_profile(self.config, self.cluster_files, request.cluster if request else None)

@@ -426,6 +426,10 @@ class Plugins:
             unknown = unknown or expected
         return unknown
 
+    def suspect_nodes(self, spec: RunSpec, install: Install, occasion: str) -> Mapping[str, str]:
+        """Return the nodes that a run should not use, each with the reason."""
+        return self._first("suspect_nodes", spec=spec, install=install, occasion=occasion) or {}
+
     def _first(self, hook: str, **arguments: Any) -> Any:
         """Return the first result of a hook that is not None, in pluggy's order."""
         for name in hooks.implementers(self.manager, hook, newest_first=True):

@@ -221,7 +221,7 @@ class Runner(RunContext):
         if cause is None:
             return existing or write(ended)
         try:
-            after = start_next_attempt(ended, self, cause)
+            after = start_next_attempt(ended, self, cause, report)
         except BaseException as error:
             report(f"attempt {ended.run.record.attempt} failed: {cause}; the next attempt could not be started")
             self.conclude_unstarted(read_run(run.path), error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
@@ -14,6 +15,7 @@ from ..record.folder import RESULT, Attempt, Record, Run, owns, pretty, read_run
 from ..record.host import alive, is_me, myself
 from ..run_files import RunFolder
 from .launch import render, write_files
+from .suspects import without_suspects
 
 if TYPE_CHECKING:
     from ..launchers.base import Launcher
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from .context import RunContext
 
 
-def start_next_attempt(ended: Ended, context: RunContext, cause: str) -> Run:
+def start_next_attempt(
+    ended: Ended, context: RunContext, cause: str, report: Callable[[str], None] = lambda line: None
+) -> Run:
     """Move the attempt's files to `attempts/N` and start the next attempt, without the node that failed.
 
     This process owns the run until the new job is recorded, so that if it dies, the end of the old attempt is not taken
@@ -30,7 +34,9 @@ def start_next_attempt(ended: Ended, context: RunContext, cause: str) -> Run:
     run, record = ended.run, ended.run.record
     aside = next_folder(run.path)
     node = failed_node(ended)
-    spec, launcher = without_node(record.spec, node, context)
+    spec, launcher, left_out = without_node(record.spec, node, context)
+    for line in left_out:
+        report(line)
     earlier = Attempt(
         number=int(aside.name), job=record.job, status=ended.result.status, cause=cause,
         exit_code=ended.status.exit_code, node=node, ended=ended.status.ended,
@@ -65,18 +71,21 @@ def _start(run: Run, context: RunContext, launcher: Launcher) -> Run:
     return Run(folder=run.folder, record=record)
 
 
-def without_node(spec: RunSpec, node: str | None, context: RunContext) -> tuple[RunSpec, Launcher]:
-    """Return the specification that excludes `node`, and the launcher for it.
+def without_node(spec: RunSpec, node: str | None, context: RunContext) -> tuple[RunSpec, Launcher, list[str]]:
+    """Return the specification that excludes `node` and suspects, the launcher for it, and lines about the suspects.
 
-    Nothing is excluded if the user named the nodes, or if the allocation would be too small without the node.
+    Nothing is excluded if the user named the nodes, or if the allocation would be too small without them.
     """
     fewer = context.launcher.without_node(spec, node) if node is not None else None
     if fewer is None:
-        return spec, context.launcher
-    try:
-        return fewer, context.plugins.launcher(spec.launcher).inside(fewer)
-    except UsageError:
-        return spec, context.launcher
+        return spec, context.launcher, []
+    fewest, lines = without_suspects(fewer, context.plugins, context.install, "retry")
+    for smaller, left_out in ((fewest, lines), (fewer, [])):
+        try:
+            return smaller, context.plugins.launcher(spec.launcher).inside(smaller), left_out
+        except UsageError:
+            continue
+    return spec, context.launcher, []
 
 
 def may_take_over(run: Run, launcher: Launcher) -> bool:

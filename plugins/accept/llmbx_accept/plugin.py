@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from llmbx.api import Launch, RunSpec, hookimpl
+from llmbx.api import Launch, RunSpec, Settings, hookimpl
+
+if TYPE_CHECKING:
+    from llmbx.api.verbs import Install
+
+
+@hookimpl
+def register_settings() -> type[Settings]:
+    """Register the settings of acceptance."""
+    from .settings import AcceptSettings
+
+    return AcceptSettings
+
+
+@hookimpl
+def suspect_nodes(spec: RunSpec, install: Install, occasion: str) -> Mapping[str, str]:
+    """Leave out the nodes that the runs of the install make suspect."""
+    from .memory.suspects import suspects
+
+    return suspects(spec, install, occasion)
 
 
 @hookimpl

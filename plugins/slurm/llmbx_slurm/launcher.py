@@ -133,7 +133,7 @@ class SlurmLauncher(Launcher):
         explicit = sbatch_options(spec)
         if "nodelist" in explicit:
             return None
-        origin = "; ".join(filter(None, (spec.origins.get("slurm.sbatch.exclude"), f"{node} failed")))
+        origin = "; ".join(filter(None, (spec.origins.get("slurm.sbatch.exclude"), f"{node} left out by llmbx")))
         return with_option(spec, "exclude", ",".join(filter(None, (explicit.get("exclude"), node))), origin)
 
     def on_nodes(self, spec: RunSpec, nodes: Sequence[str]) -> RunSpec | None:

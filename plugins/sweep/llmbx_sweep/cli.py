@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from llmbx.api.verbs import (
     output_option,
     parse_fraction,
     pop_settings,
+    print_note,
     print_rows,
     which_workload,
 )
@@ -237,6 +239,9 @@ def _check(cell: CellRequest, workspace: Workspace, dry_run: bool) -> RunSpec:
 def _placed(spec: RunSpec, node: str | None, workspace: Workspace) -> RunSpec:
     """The cell on its node. Raises `UsageError` if it needs several, or if the launcher cannot choose nodes."""
     if node is None:
+        spec, left_out = workspace.without_suspects(spec, "sweep")
+        for line in left_out:
+            _say_once(line)
         return spec
     if spec.nodes != 1:
         raise UsageError(f"--each-node: a cell of {spec.nodes} nodes cannot run on {node} alone; see --gpus")
@@ -244,6 +249,12 @@ def _placed(spec: RunSpec, node: str | None, workspace: Workspace) -> RunSpec:
     if placed is None:
         raise UsageError(f"the launcher {spec.launcher} cannot choose nodes: use one of a cluster (--launcher)")
     return placed
+
+
+@functools.cache
+def _say_once(line: str) -> None:
+    """Print a line about nodes once for all cells."""
+    print_note(line)
 
 
 def _cost(cell: Cell, workspace: Workspace) -> Cost:

@@ -23,6 +23,7 @@ from .conftest import SlurmRun, make_launch, make_spec
 
 Submit = Callable[..., SlurmRun]
 
+
 @pytest.fixture
 def look(submit: Submit, tmp_path: Path) -> Callable[..., SlurmRun]:
     """`look({"count": "1"})`: a run on three nodes whose second one, n2, has this fault."""

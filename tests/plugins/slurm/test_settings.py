@@ -63,7 +63,7 @@ def test_the_next_attempt_leaves_the_node_out() -> None:
     launcher, spec = SlurmLauncher(), make_spec(sbatch={"exclude": "n1"})
     without = launcher.without_node(spec, "n2")
     assert without is not None and sbatch_options(without)["exclude"] == "n1,n2"
-    assert without.origins["slurm.sbatch.exclude"] == "n2 failed"
+    assert without.origins["slurm.sbatch.exclude"] == "n2 left out by llmbx"
     assert launcher.without_node(make_spec(sbatch={"nodelist": "n1,n2"}), "n2") is None
 
 
