@@ -6,7 +6,6 @@ from typing import Any
 
 from llmbx.api import RunSpec, UsageError
 
-from .preflight import ABOVE_GPUS
 from .settings import with_option
 
 AUTO, AUTO_IF_LARGER, NONE = "auto", "auto-if-larger", "none"
@@ -17,7 +16,7 @@ RECIPE = "recipe "
 
 
 def complete(spec: RunSpec) -> RunSpec:
-    """Check the nodes of large runs, replace `segment` by a number of nodes, and omit a recipe's `wait` where it would
+    """Check the nodes of runs on several, replace `segment` by a number of nodes, and omit a recipe's `wait` where it would
     cut off a profile.
 
     Raises `UsageError` for an invalid `segment`, `vboost` or number of nodes per segment.
@@ -25,9 +24,9 @@ def complete(spec: RunSpec) -> RunSpec:
     own = spec.plugin_settings.get("slurm", {})
     if own.get("vboost", 0) < 0:
         raise UsageError(f"vboost={own['vboost']} ({spec.origins.get('slurm.vboost', '')}): expected 0 or more")
-    if "preflight" not in own and spec.gpu_type != "cpu" and spec.gpus > ABOVE_GPUS:
+    if "preflight" not in own and spec.gpu_type != "cpu" and spec.nodes > 1:
         own = {**own, "preflight": True}
-        origins = {**spec.origins, "slurm.preflight": f"the run has more than {ABOVE_GPUS} GPUs"}
+        origins = {**spec.origins, "slurm.preflight": "the run has several nodes"}
         spec = spec.replace(plugin_settings={**spec.plugin_settings, "slurm": own}, origins=origins)
     if "segment" in own.get("sbatch", {}):
         spec = _with_segment(spec, own["sbatch"]["segment"], spec.origins.get("slurm.sbatch.segment", ""))

@@ -18,9 +18,6 @@ from .settings import SlurmSettings
 from .steps import Start
 
 OUTPUT = "preflight.out"
-ABOVE_GPUS = 64
-"""Above this many GPUs the nodes are checked unless the user says otherwise: one bad node is then likely."""
-
 MINUTES = 10
 """Time limit of the step in minutes. It includes unpacking the image on every node."""
 

@@ -80,7 +80,7 @@ class SlurmSettings(Settings, frozen=True):
     ] = None
     preflight: Annotated[
         bool | None,
-        Option(help="Health-check all nodes before launch. Default: above 64 GPUs.", name="--preflight"),
+        Option(help="Check all nodes before the start. [default: on several nodes with GPUs]", name="--preflight"),
     ] = None
 
     @classmethod

@@ -196,3 +196,11 @@ def test_every_check_reads_a_fact_that_the_probe_reads() -> None:
     facts = {name for names, _ in probe.READERS for name in names.split()} | {"clock.skew"}
     assert {check.fact for check in read_limits().check} <= facts
     assert {check.of for check in read_limits().check if check.of} <= facts
+
+
+def test_the_page_has_all_checks_as_they_are() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "check-nodes.md").read_text()
+    for check in read_limits().check:
+        means = check.means[0].upper() + check.means[1:]
+        row = f"| `{check.id}` | {means} | {check.severity}, {check.action} | {check.source} | {check.false_alarms} |"
+        assert row in page, row

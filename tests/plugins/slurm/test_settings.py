@@ -75,16 +75,16 @@ def test_the_node_check_is_the_default_of_large_jobs(tmp_path: Path) -> None:
         return settings_of(spec, SlurmSettings).preflight, spec.origins.get("slurm.preflight")
 
     no, yes = {"slurm": {"preflight": False}}, {"slurm": {"preflight": True}}
-    assert checks(64) == (None, None) and checks(128) == (True, "the run has more than 64 GPUs")
-    assert checks(128, plugin_settings=no) == (False, "--preflight")
-    assert checks(64, plugin_settings=yes) == (True, "--preflight")
+    assert checks(8) == (None, None) and checks(16) == (True, "the run has several nodes")
+    assert checks(16, plugin_settings=no) == (False, "--preflight")
+    assert checks(8, plugin_settings=yes) == (True, "--preflight")
     (tmp_path / "llmbx.toml").write_text('default_cluster = "c"\n[clusters.c]\npreflight = true\n')
     environ = {"LLMBX_CONFIG": str(tmp_path / "llmbx.toml")}
-    assert checks(64, environ)[0] is True and str(checks(64, environ)[1]).startswith("cluster 'c' in ")
-    assert checks(64, environ, launcher="local")[0] is True, "a profile's default is harmless on another launcher"
+    assert checks(8, environ)[0] is True and str(checks(8, environ)[1]).startswith("cluster 'c' in ")
+    assert checks(8, environ, launcher="local")[0] is True, "a profile's default is harmless on another launcher"
     assert checks(128, launcher="local") == (None, None)
     said = r"^--preflight is an option of slurm, but the launcher is local: add --launcher slurm$"
     with pytest.raises(UsageError, match=said):
-        checks(64, launcher="local", plugin_settings=yes)
+        checks(8, launcher="local", plugin_settings=yes)
     with pytest.raises(UsageError, match=r"^--slurm-partition is an option of slurm, but the launcher is local"):
         checks(64, launcher="local", plugin_settings={"slurm": {"partition": "batch"}})
