@@ -16,8 +16,8 @@ RECIPE = "recipe "
 
 
 def complete(spec: RunSpec) -> RunSpec:
-    """Check the nodes of runs on several, replace `segment` by a number of nodes, and omit a recipe's `wait` where it would
-    cut off a profile.
+    """Check the nodes of runs on several, replace `segment` by a number of nodes, and omit a recipe's `wait` where it
+    would cut off a profile.
 
     Raises `UsageError` for an invalid `segment`, `vboost` or number of nodes per segment.
     """
