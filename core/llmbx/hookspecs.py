@@ -10,8 +10,7 @@ invalid value is reported with the names of the plugin and the hook.
 Each plugin is called by itself, inside the hook wrappers of all plugins, which work as pluggy documents them
 (`@hookimpl(wrapper=True)`): a wrapper gets the answer of one plugin, in a list if the hook returns a sequence, and
 returns it or another one. `tryfirst` and `trylast` decide the order of plugins, and of wrappers. The other plugins are
-called in the order in which they were loaded; where the first result is used in pluggy's, which is the reverse, so that
-third parties come before llmbx.
+called in the order of their loading, and the other way round where the first result is used: third parties come first.
 """
 
 from __future__ import annotations
@@ -57,8 +56,7 @@ hookspec = pluggy.HookspecMarker("llmbx")
 def register_workloads() -> Sequence[Workload]:
     """Return the workloads that this plugin can run, with sizes, recipes, defaults and published references.
 
-    When: once, by any command that needs a workload. Called for every plugin. It must be fast: read data, import no
-    framework.
+    When: once, by any command that needs a workload. Called for every plugin. It must be fast: import no framework.
 
     Example::
 
@@ -72,9 +70,8 @@ def register_workloads() -> Sequence[Workload]:
 def check_spec(spec: RunSpec) -> Sequence[Finding]:
     """Return the rules of the framework that the run breaks, in addition to the rules for every framework.
 
-    When: before anything starts. Called for the run's framework and for each of the run's profilers (for example to
-    check the size of its files). Return all findings at once, or an empty list. Findings without `warning=True` stop
-    the run.
+    When: before anything starts. Called for the run's framework and for each of the run's profilers. Return all
+    findings at once, or an empty list. Findings without `warning=True` stop the run.
 
     Example::
 
@@ -90,8 +87,7 @@ def check_spec(spec: RunSpec) -> Sequence[Finding]:
 def prepare_image(spec: RunSpec) -> ImageRequest | None:
     """Return the environment or container image that the run needs, without fetching it.
 
-    When: after the run is resolved and checked. Called for the run's framework. The runtime fetches and verifies what
-    the request names.
+    When: after the run is resolved and checked. Called for the run's framework. The runtime fetches what it names.
 
     Example::
 
@@ -106,10 +102,9 @@ def prepare_image(spec: RunSpec) -> ImageRequest | None:
 def build_command(spec: RunSpec, image: Image) -> Launch | None:
     """Return the launch: the number of nodes and ranks, the files, and the phases with the argv of one rank each.
 
-    When: after the image is prepared. Called for the run's framework. The function must be pure: the same arguments
-    give the same launch, so that it can be tested with golden files. The argv is that of ONE rank; the launcher starts
-    the ranks. A rank reads its place from LLMBX_RANK, LLMBX_LOCAL_RANK, LLMBX_WORLD_SIZE, LLMBX_LOCAL_WORLD_SIZE,
-    LLMBX_MASTER_ADDR and LLMBX_MASTER_PORT.
+    When: after the image is prepared. Called for the run's framework. It must be pure, for tests with golden files. The
+    argv is that of ONE rank; the launcher starts the ranks. A rank reads its place from LLMBX_RANK, LLMBX_LOCAL_RANK,
+    LLMBX_WORLD_SIZE, LLMBX_LOCAL_WORLD_SIZE, LLMBX_MASTER_ADDR and LLMBX_MASTER_PORT.
 
     Example::
 
@@ -188,8 +183,8 @@ def register_history() -> History | None:
     """Return what remembers the runs of installs: it selects runs, and knows their columns and their tags.
 
     When: by commands that read several runs, as `compare`, `report` and `export` do, or the tags of runs. Called for
-    every plugin until one returns a history. Without one, these commands say that it is missing; one run is found by
-    its ids, its job or its folder. The tags that name a run (`@NAME`) are the answers of `find_runs`.
+    every plugin until one returns a history. Without one, one run is found by its ids, its job or its folder. The tags
+    that name a run (`@NAME`) are the answers of `find_runs`.
 
     Example::
 
@@ -219,8 +214,8 @@ def profiler_obstacle(spec: RunSpec) -> Obstacle | None:
     """Return what keeps this profiler from recording the steps of the run on this machine; None if nothing does.
 
     When: before anything starts; launcher and runtime are chosen. Called for each of the run's profilers, whose
-    obstacle stops the run. If the user names none, the first of the workload's (`Workload.profilers`) without an
-    obstacle is used. Return None if the answer is not known here: a compute node may have what this machine lacks.
+    obstacle stops the run. If the user names none, the first of `Workload.profilers` without one is used. Return None
+    if the answer is not known here: a compute node may have what this machine lacks.
 
     Example::
 
@@ -254,7 +249,7 @@ def register_companions(spec: RunSpec, launch: Launch) -> Sequence[Launch.Compan
     """Return programs that run once on each node beside the ranks, for example to sample what the machine does.
 
     When: after `wrap_command`. Called for every plugin. The first rank of each node starts them before its own program,
-    in the same container, with the variables of `Launch.Companion`. They must end with the rank. It must be pure.
+    in the same container, and they end with it; those with `before` check their node instead. It must be pure.
 
     Example::
 
@@ -322,8 +317,7 @@ def read_logs(path: Path) -> Sequence[TrainingLog] | None:
 def compute_flops(spec: RunSpec) -> Flops | None:
     """Return the model FLOPs of one sample with both conventions for attention, and the name of the formula.
 
-    When: by `show`, by the size estimate and when a run is measured. Called for the run's framework. Return None if
-    there is no formula; the result then has no MFU.
+    When: by `show`, by the size estimate and when a run is measured. Called for the run's framework. None: no MFU.
 
     Example::
 
@@ -356,8 +350,7 @@ def expect_configuration(spec: RunSpec, run_dir: Path | None) -> ExpectedConfigu
 def configuration_program(spec: RunSpec) -> ConfigurationProgram | None:
     """Return the program that builds the final configuration of this run on a CPU, without training.
 
-    When: by `llmbx catalog diff`. Called for the run's framework. Return None if the configuration cannot be built
-    without training; the final configuration of a run can still be compared. Raise `UsageError` to say why.
+    When: by `llmbx catalog diff`. Called for the run's framework. None, or a `UsageError` that says why: it cannot.
 
     Example::
 
@@ -388,9 +381,8 @@ def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
     """Return report sections about the run's artifacts: text, figures, tables and charts.
 
     When: by `llmbx report`, for a run that has ended. Called for each of the run's profilers, and for the plugins that
-    bring companions (`register_companions`). Use the files that the profiler's check wrote (`register_checks`); the
-    hook must be fast and must not change any file. Every number needs a unit. Open files with
-    `RunFolder(path=run_dir)`, as in `figures`.
+    bring companions (`register_companions`). Use the files that the profiler's check wrote (`register_checks`); change
+    no file, and be fast. Every number needs a unit. Open files with `RunFolder(path=run_dir)`, as in `figures`.
 
     Example::
 
@@ -440,9 +432,8 @@ def predict_run(spec: RunSpec, install: Install) -> Expected | None:
 def suspect_nodes(spec: RunSpec, install: Install, occasion: str) -> Mapping[str, str] | None:
     """Return the nodes that a run should not use, each with the reason, which the user is shown.
 
-    When: before the start of a run, a cell of a sweep or another attempt (`occasion` is run, sweep or retry). They are
-    excluded through the launcher, unless the user named the nodes. Called for every plugin until one answers; an empty
-    answer excludes none.
+    When: before a run, a cell of a sweep or another attempt (`occasion`: run, sweep, retry). Called for every plugin
+    until one answers. The launcher excludes them unless the user named the nodes.
 
     Example::
 
@@ -490,8 +481,7 @@ def register_settings() -> type[Settings] | None:
 def register_runtimes() -> Sequence[Runtime]:
     """Return runtimes: ways to give a program its libraries (an environment, a container tool …).
 
-    When: once, by any command that runs something. Called for every plugin; llmbx registers its own runtime with the
-    same hook.
+    When: once, by any command that runs something. Called for every plugin; llmbx registers its own so, too.
 
     Example::
 
@@ -505,8 +495,7 @@ def register_runtimes() -> Sequence[Runtime]:
 def register_launchers() -> Sequence[Launcher]:
     """Return launchers: ways to start the ranks of a run (local processes, a scheduler …).
 
-    When: once, by any command that starts or follows a run. Called for every plugin; llmbx registers its own launcher
-    with the same hook.
+    When: once, by any command that starts or follows a run. Called for every plugin; llmbx registers its own so, too.
 
     Example::
 
