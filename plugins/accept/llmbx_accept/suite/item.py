@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Literal
 
-from llmbx.api import RunSpec, Scalar, Table, Value
+from llmbx.api import Result, RunSpec, Scalar, Table, Value
 from llmbx.api.verbs import Recorded, Request, Workspace
 
 Verdict = Literal["pass", "fail", "not checked"]
@@ -32,7 +32,8 @@ class Item(Value, frozen=True):
 
     `key` names it within its plan. `kind` is what runs: `doctor`, `speed`, `each-node`, `pairs` or `workload`. `nodes`
     are those that were named, `spec` and `repeats` what a workload runs, `settings` what the suite says for the kind.
-    `hours` is how long it is expected to take (None: unknown), and `hours_from` says why.
+    `hours` is how long it is expected to take (None: unknown), and `hours_from` says why. `problem` is why it cannot be
+    checked on this site at all.
     """
 
     key: str
@@ -45,6 +46,7 @@ class Item(Value, frozen=True):
     gpus: int = 0
     hours: float | None = None
     hours_from: str = "unknown"
+    problem: str | None = None
 
     @property
     def gpu_hours(self) -> float | None:
@@ -68,7 +70,7 @@ class Judged(Value, frozen=True):
 class Outcome(Recorded, frozen=True):
     """What came of an item. `suspects` are the nodes to exclude, each with the reason; `runs` the ids of its runs.
 
-    `tables` are details for the report.
+    `tables` are details for the report. `infrastructure`: the scheduler or a node failed, not the work.
     """
 
     key: str
@@ -78,6 +80,7 @@ class Outcome(Recorded, frozen=True):
     suspects: dict[str, str] = {}
     runs: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
+    infrastructure: bool = False
     schema_version: int = 1
 
     @classmethod
@@ -91,7 +94,9 @@ class Site:
     """Where an acceptance takes place: the workspace, what all its runs ask for, and its nodes.
 
     `request` has the cluster, GPU type, launcher and runtime; its workload is a placeholder. `nodes` are those that the
-    user named, else none. `say` prints a line for the user.
+    user named, else none. `acceptance` is the id of the acceptance, `items` its plan, and
+    `results` those of the workloads so far by the keys of their items. Runs from
+    before `since` (epoch seconds) do not count. `say` prints a line for the user.
     """
 
     workspace: Workspace
@@ -101,6 +106,10 @@ class Site:
     gpus_per_node: int
     node_count: int
     acceptance: str = ""
+    items: tuple[Item, ...] = ()
+    results: dict[str, list[Result]] = dataclasses.field(default_factory=dict)
+    offline: bool = False
+    since: float = 0.0
     say: Callable[[str], None] = print
 
 

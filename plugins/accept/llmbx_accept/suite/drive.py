@@ -1,0 +1,52 @@
+"""Check the items of an acceptance one after the other; what is known already is not done again."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+
+from llmbx.api import LlmbxError, Result
+from llmbx.api.verbs import Workspace
+
+from .item import Outcome, Site
+from .registry import kind
+from .store import Acceptance, Store
+
+
+def drive(acceptance: Acceptance, site: Site, store: Store, again: bool = False) -> dict[str, Outcome]:
+    """Check what is missing, with `again` also what did not pass, and return all outcomes.
+
+    Items run one after the other, because trainings that share a network slow each other down. On Ctrl-C
+    `KeyboardInterrupt` is raised; the next call goes on.
+    """
+    with store.locked(acceptance):
+        outcomes = store.outcomes(acceptance)
+        if again:
+            outcomes = {key: outcome for key, outcome in outcomes.items() if outcome.verdict == "pass"}
+        since = time.time() if again else 0.0
+        results = results_of(outcomes, site.workspace)
+        site = dataclasses.replace(site, items=acceptance.items, results=results, since=since)
+        for number, item in enumerate(acceptance.items, 1):
+            if item.key in outcomes:
+                continue
+            site.say(f"[{number}/{len(acceptance.items)}] {item.key}")
+            outcome = Outcome.not_checked(item, item.problem) if item.problem else kind(item.kind).check(item, site)
+            store.keep(acceptance, outcome)
+            outcomes[item.key] = outcome
+            site.say(f"  {outcome.verdict}: {outcome.reason}" if outcome.reason else f"  {outcome.verdict}")
+    return outcomes
+
+
+def results_of(outcomes: Mapping[str, Outcome], workspace: Workspace) -> dict[str, list[Result]]:
+    """The results of the runs of each outcome; those of a run that is gone are left out."""
+    results: dict[str, list[Result]] = {}
+    for key, outcome in outcomes.items():
+        for name in outcome.runs:
+            try:
+                result = workspace.find_run(name).read_result()
+            except LlmbxError:
+                continue
+            if result is not None:
+                results.setdefault(key, []).append(result)
+    return results
