@@ -12,6 +12,7 @@ from llmbx.api import NOT_JSON, LlmbxError, Result, RunSpec, UsageError, Value
 from llmbx.api.verbs import Plugins, Request, Workspace
 
 from ..suite.item import Item, Outcome, Site
+from ..suite.registry import KINDS
 from ..suite.store import Acceptance, name_of
 from ..suite.workload import group_of, outcome
 from .container import unpack
@@ -54,7 +55,7 @@ class _Check:
         self.results: dict[str, Result] = {}
 
     def verified(self, sha256: str) -> Verified:
-        problems = [*self._digests(), *self._names()]
+        problems = [*self._digests(), *self._names(), *self._plan()]
         for run_id, folder in self.manifest.runs.items():
             problems += self._run(run_id, folder)
         problems += self._outcomes()
@@ -105,6 +106,26 @@ class _Check:
         if {*self.manifest.runs.values()} != numbered:
             yield MANIFEST, "does not number its runs as llmbx does"
 
+    def _plan(self) -> Iterator[Finding]:
+        """Items that no suite gives, or that are not for this kind of GPUs."""
+        accepted = self.acceptance
+        for item in accepted.items:
+            spec = item.spec
+            if item.kind not in KINDS or (spec is None and item.problem is None and item.kind == "workload"):
+                yield ACCEPTANCE, f"{item.key}: not a {item.kind}"
+            elif spec is None and item.repeats != 1:
+                yield ACCEPTANCE, f"{item.key}: it has {item.repeats} repeats and nothing to run"
+            elif spec is not None and item.kind not in ("workload", "each-node"):
+                yield ACCEPTANCE, f"{item.key}: a {item.kind} runs nothing"
+            elif spec is not None and spec.gpu_type != accepted.gpu_type:
+                yield ACCEPTANCE, f"{item.key}: it is for {spec.gpu_type}, the acceptance for {accepted.gpu_type}"
+            elif accepted.gpu_type == "cpu" and item.gpus:
+                yield ACCEPTANCE, f"{item.key}: it has {item.gpus} GPUs"
+            elif spec is not None and item.kind == "workload" and item.gpus not in (0, spec.gpus):
+                yield ACCEPTANCE, f"{item.key}: it has {item.gpus} GPUs, its specification {spec.gpus}"
+            if item.nodes != accepted.nodes:
+                yield ACCEPTANCE, f"{item.key}: it has other nodes than the acceptance"
+
     def _run(self, run_id: str, folder: str) -> Iterator[Finding]:
         """What is wrong with a run: figures that its log does not confirm, and records that contradict each other."""
         prefix = f"{folder}/"
@@ -125,6 +146,8 @@ class _Check:
         record = again.run.record
         if again.archived.run_id != run_id or record.run_id != run_id:
             yield f"{RECORD}: the run is {record.run_id}, in the manifest {run_id}"
+        if record.user != self.acceptance.user:
+            yield f"{RECORD}: it was started by {record.user}, the acceptance by {self.acceptance.user}"
         if record.encoded() != files[RECORD]:
             yield f"{RECORD}: it is not written as llmbx writes it"
         if not again.sealed:
@@ -179,11 +202,9 @@ class _Check:
 def spec_differences(planned: RunSpec, ran: RunSpec) -> list[str]:
     """The members of a specification that differ from the plan, apart from what is only decided at the start."""
     old, new = flat(planned), flat(ran)
-    late = ("runtime", "repositories", "origins", "profilers", "launcher", "plugin_settings", "findings", "corrected")
-    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-    return [
-        f"{name} is {new.get(name)!r}, in the plan {old.get(name)!r}" for name in names if not name.startswith(late)
-    ]
+    late = (*(("runtime",) if planned.runtime == "auto" else ()), "repositories", "origins.runtime", "profilers")
+    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name) and not name.startswith(late)]
+    return [f"{name} is {new.get(name)!r}, in the plan {old.get(name)!r}" for name in names]
 
 
 def _against_spec(content: bytes, spec: RunSpec) -> list[str]:

@@ -59,8 +59,8 @@ class Remeasured:
         """The members of the result that the log does not confirm, with both values, and what is wrong with steps."""
         old, new = flat(_comparable(self.archived)), flat(_comparable(self.result))
         left_out = BY_THE_SCHEDULER if self.remote else ()
-        lines = [f"{RESULT}: {name} is {_short(old.get(name))}, by the log {_short(new.get(name))}"
-                 for name in sorted({*old, *new}) if old.get(name) != new.get(name) and name not in left_out]  # fmt: skip
+        names = [name for name in sorted({*old, *new} - {*left_out}) if old.get(name) != new.get(name)]
+        lines = [f"{RESULT}: {name} is {_short(old.get(name))}, by the log {_short(new.get(name))}" for name in names]
         if self.steps != self.new_steps:
             lines.append(f"{STEPS}: {_first_line(self.steps, self.new_steps)}")
         return lines

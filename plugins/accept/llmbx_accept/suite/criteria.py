@@ -78,19 +78,18 @@ def _runs(item: Item, results: Sequence[Result]) -> Judged:
     """Whether every repeat ended with valid data."""
     bad = next((result for result in results if result.status != "completed" or not result.data_valid), None)
     valid = sum(result.status == "completed" and result.data_valid for result in results)
+    verdict: Verdict = "fail" if bad is not None else "pass" if len(results) == item.repeats else "not checked"
     if bad is not None:
         why = bad.cause or bad.status
-        return Judged(criterion="runs", verdict="fail", measured=valid, limit=item.repeats, unit="runs", reason=why)
-    if len(results) < item.repeats:
+    elif verdict == "not checked":
         why = f"{len(results)} of {item.repeats} runs done"
-        return Judged(
-            criterion="runs", verdict="not checked", measured=valid, limit=item.repeats, unit="runs", reason=why
-        )
-    means = [result.step_time_s.mean for result in results if result.step_time_s.mean is not None]
-    step_s = mean_of(means)
-    mini = ", a mini" if item.spec is not None and item.spec.mini else ""
-    why = "completed, valid" if step_s is None else f"completed, valid, {step_s:.4g} s per step{mini}"
-    return Judged(criterion="runs", verdict="pass", measured=valid, limit=item.repeats, unit="runs", reason=why)
+    else:
+        step_s = mean_of([result.step_time_s.mean for result in results if result.step_time_s.mean is not None])
+        mini = ", a mini" if item.spec is not None and item.spec.mini else ""
+        why = "completed, valid" if step_s is None else f"completed, valid, {step_s:.4g} s per step{mini}"
+    return Judged(
+        criterion="runs", verdict=verdict, measured=float(valid), limit=float(item.repeats), unit="runs", reason=why
+    )
 
 
 def _published(item: Item, results: Sequence[Result], row: Reference | None, rates: Rates) -> Judged:
