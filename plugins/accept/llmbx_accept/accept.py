@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import GpuType, UsageError, plural
+from llmbx.api import GpuType, Launcher, UsageError, plural
 from llmbx.api.verbs import (
     Case,
     OutputPath,
@@ -113,13 +113,12 @@ def _site(
     workspace: Workspace, node_list: str | None, gpus: int | None, needs_all: bool, offline: bool, place: dict[str, Any]
 ) -> Site:
     """Where the suite runs, from the options, the cluster profile, and what this machine has."""
-    from .bisect.names import expand
     from .suite.item import Site
 
     if node_list and gpus:
         raise UsageError("--gpus cannot be combined with --nodes: it follows from them")
     request = Request(workload="", **{key: value for key, value in place.items() if value is not None})
-    nodes = expand(node_list) if node_list else ()
+    nodes = Launcher.node_names(node_list) if node_list else ()
     gpu_type, per_node = _machine(workspace, request)
     if needs_all and not nodes and gpus is None and _on_cluster(workspace, request):
         raise UsageError("the suite goes up to all nodes: name them (--nodes n[001-064]), or their GPUs (--gpus N)")

@@ -12,9 +12,9 @@ from llmbx.api import NOT_JSON, LlmbxError, Result, RunSpec, UsageError, Value
 from llmbx.api.verbs import Plugins, Request, Workspace
 
 from ..suite.item import Item, Outcome, Site
+from ..suite.kinds.workload import group_of, outcome
 from ..suite.registry import KINDS
 from ..suite.store import Acceptance, name_of
-from ..suite.workload import group_of, outcome
 from .container import unpack
 from .content import ACCEPTANCE, MANIFEST, RESULT, RUNS, Manifest, digest
 from .recompute import RECORD, Remeasured, flat
@@ -111,11 +111,11 @@ class _Check:
         accepted = self.acceptance
         for item in accepted.items:
             spec = item.spec
-            if item.kind not in KINDS or (spec is None and item.problem is None and item.kind == "workload"):
+            if item.kind not in KINDS or (spec is None and item.problem is None and item.kind != "doctor"):
                 yield ACCEPTANCE, f"{item.key}: not a {item.kind}"
             elif spec is None and item.repeats != 1:
                 yield ACCEPTANCE, f"{item.key}: it has {item.repeats} repeats and nothing to run"
-            elif spec is not None and item.kind not in ("workload", "each-node"):
+            elif spec is not None and item.kind == "doctor":
                 yield ACCEPTANCE, f"{item.key}: a {item.kind} runs nothing"
             elif spec is not None and spec.gpu_type != accepted.gpu_type:
                 yield ACCEPTANCE, f"{item.key}: it is for {spec.gpu_type}, the acceptance for {accepted.gpu_type}"

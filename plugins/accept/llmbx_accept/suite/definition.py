@@ -49,8 +49,8 @@ class Entry(Value, frozen=True):
 
     @property
     def runs_workload(self) -> bool:
-        """Whether the item runs a workload, and so needs its name."""
-        return self.kind in ("workload", "each-node")
+        """Whether the item needs a workload: to run it, or for its environment with the PyTorch that measures."""
+        return self.kind != "doctor"
 
 
 class Suite(Value, frozen=True):
@@ -100,7 +100,7 @@ def _check(suite: Suite, place: str) -> None:
         if entry.runs_workload and entry.workload is None:
             raise UsageError(f"{where}: the key 'workload' is missing")
         if not entry.runs_workload and entry.workload is not None:
-            raise UsageError(f"{where}: only workload and each-node have a workload")
+            raise UsageError(f"{where}: it has no workload")
         for scale in scales_of_entry(entry):
             if isinstance(scale, str) and scale not in WORDS:
                 hint = did_you_mean(scale, WORDS)

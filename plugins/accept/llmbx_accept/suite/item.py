@@ -31,9 +31,9 @@ class Item(Value, frozen=True):
     """One thing that an acceptance checks.
 
     `key` names it within its plan. `kind` is what runs: `doctor`, `speed`, `each-node`, `pairs` or `workload`. `nodes`
-    are those that were named, `spec` and `repeats` what a workload runs, `settings` what the suite says for the kind.
-    `hours` is how long it is expected to take (None: unknown), and `hours_from` says why. `problem` is why it cannot be
-    checked on this site at all.
+    are those that were named, `spec` (with `set`, its `--set` pairs) and `repeats` what a workload runs, `settings`
+    what the suite says for the kind. `hours` is how long it is expected to take (None: unknown), and `hours_from` says
+    why. `problem` is why it cannot be checked on this site at all.
     """
 
     key: str
@@ -42,6 +42,7 @@ class Item(Value, frozen=True):
     settings: dict[str, Scalar] = {}
     criteria: Criteria = Criteria()
     spec: RunSpec | None = None
+    set: dict[str, str] = {}
     repeats: int = 1
     gpus: int = 0
     hours: float | None = None
@@ -114,7 +115,7 @@ class Site:
 
 
 class Kind(ABC):
-    """A kind of items. Each module of `registry.KINDS` has one as `KIND`."""
+    """A kind of items. Each module of `kinds` has one as `KIND`."""
 
     @abstractmethod
     def hours(self, item: Item, site: Site) -> tuple[float | None, str]:

@@ -65,8 +65,9 @@ def _items(entry: Entry, site: Site, problems: list[str]) -> Iterator[Item]:
             settings=entry.settings,
             criteria=criteria,
             spec=spec,
+            set=request.settings,
             repeats=entry.repeats,
-            gpus=0 if spec.gpu_type == CPU else _count(site) if entry.kind == "each-node" else spec.gpus,
+            gpus=0 if spec.gpu_type == CPU else spec.gpus if entry.kind == "workload" else _count(site),
         )
         yield _timed(item, site)
 
@@ -122,8 +123,8 @@ def _names(value: str | tuple[str, ...] | None) -> Sequence[str | None]:
 
 def _scales(entry: Entry, site: Site) -> list[int]:
     """The numbers of GPUs; on CPUs at most as many ranks as the nodes have."""
-    if entry.kind == "each-node" and scales_of_entry(entry) not in (("node",), ("gpu",)):
-        raise UsageError("an item of the kind each-node has gpus 'node' or 'gpu'")
+    if entry.kind != "workload" and scales_of_entry(entry) not in (("node",), ("gpu",)):
+        raise UsageError(f"an item of the kind {entry.kind} has gpus 'node' or 'gpu'")
     scales: list[int] = []
     for scale in scales_of_entry(entry):
         scales += _numbers(scale, site)
@@ -149,7 +150,7 @@ def _resolved(request: Request, entry: Entry, site: Site) -> RunSpec:
     errors = [finding for finding in workspace.findings(spec) if not finding.warning]
     if errors:
         raise UsageError("; ".join(f"{finding.problem}; {finding.fix}" for finding in errors))
-    if not site.nodes or entry.kind == "each-node":
+    if not site.nodes or entry.kind != "workload":
         return spec
     if spec.nodes > len(site.nodes):
         raise UsageError(f"it needs {spec.nodes} nodes, and {len(site.nodes)} are named")
@@ -160,6 +161,8 @@ def _resolved(request: Request, entry: Entry, site: Site) -> RunSpec:
 
 
 def _key(entry: Entry, request: Request, spec: RunSpec) -> str:
+    if entry.kind in ("speed", "pairs"):
+        return entry.kind
     parts = [spec.workload, spec.size, spec.dtype, spec.gpu_type, str(spec.gpus)]
     parts += [f"recipe={spec.recipe}"] if request.recipe else []
     parts += [f"{key}={value}" for key, value in request.settings.items()]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from llmbx.api import LlmbxError, Result, RunSpec
 from llmbx.api.verbs import Run, RunCall, Runner, RunProgress, refresh_result
 
-from .criteria import judged_outcome, rates_of
-from .item import Item, Kind, Outcome, Site
+from ..criteria import judged_outcome, rates_of
+from ..item import Item, Kind, Outcome, Site
 
 
 class Workload(Kind):

@@ -1,0 +1,1 @@
+"""The kinds of items, each in a module with its `KIND`."""

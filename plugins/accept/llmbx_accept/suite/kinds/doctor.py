@@ -1,0 +1,99 @@
+"""The items that check what each node has."""
+
+from __future__ import annotations
+
+from llmbx.api import Column, LlmbxError, Table, plural
+
+from ...facts.inspect import inspect_nodes
+from ...facts.judge import Cell, Inspection
+from ..item import Item, Judged, Kind, Outcome, Site, Verdict
+
+SHOWN = 5
+"""Checks that a reason names before it counts the others."""
+
+HOURS = 1 / 60
+"""What asking all nodes takes at most."""
+
+
+class Doctor(Kind):
+    """Checks the facts of each node by the limits of `llmbx doctor --nodes`."""
+
+    def hours(self, item: Item, site: Site) -> tuple[float | None, str]:
+        """All nodes are asked at the same time, and compute nothing."""
+        return HOURS, "one minute"
+
+    def check(self, item: Item, site: Site) -> Outcome:
+        """Ask the nodes. An item without nodes asks this machine, or the allocation that llmbx runs in."""
+        gpus = None if site.gpu_type == "cpu" else site.gpus_per_node
+        kind = None if site.gpu_type == "cpu" else site.gpu_type
+        try:
+            inspection = inspect_nodes(site.workspace, item.nodes, gpu_type=kind, gpus=gpus)
+        except LlmbxError as error:
+            return Outcome.not_checked(item, str(error))
+        return judged(item, inspection)
+
+
+def judged(item: Item, inspection: Inspection) -> Outcome:
+    """The outcome of an inspection: errors fail it.
+
+    A check that would be an error and was not possible on a node leaves it open, unless the suite says that the check
+    is not for this site (`settings = { skip = "ib.rate, imex" }`).
+    """
+    skipped = {name.strip() for name in str(item.settings.get("skip") or "").split(",")}
+    errors = {check.id for check in inspection.checks if check.severity == "error"} - skipped
+    bad = [cell for cell in inspection.faults if cell.check in errors]
+    suspects = {
+        node: _why(node, bad) or "it did not answer"
+        for node in inspection.isolate
+        if node in inspection.silent or _why(node, bad)
+    }
+    checked = sum(cell.state != "not checked" for cell in inspection.cells)
+    unknown = dict.fromkeys(cell.check for cell in inspection.cells if cell.state == "not checked")
+    unknown_errors = [name for name in unknown if name in errors]
+    allowed = item.criteria.suspects or 0
+    verdict: Verdict
+    if len(suspects) > allowed or (bad and not suspects):
+        verdict, reason = "fail", "; ".join(dict.fromkeys(_text(cell) for cell in bad)) or "nodes did not answer"
+    elif unknown_errors or not checked:
+        verdict, reason = "not checked", f"{plural(checked, 'checks')} passed, not possible: {_some(unknown_errors)}"
+    else:
+        verdict, reason = "pass", f"{plural(checked, 'checks')} passed"
+    faults = Judged(
+        criterion="suspects",
+        verdict=verdict,
+        measured=float(len(suspects)),
+        limit=float(allowed),
+        unit="nodes",
+        reason=reason,
+    )
+    return Outcome(
+        key=item.key, verdict=faults.verdict, reason=reason, judged=(faults,), suspects=suspects,
+        tables=(_table(inspection),),
+    )  # fmt: skip
+
+
+def _why(node: str, bad: list[Cell]) -> str:
+    return "; ".join(_text(cell) for cell in bad if cell.node == node)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def _text(cell: Cell) -> str:
+    return f"{cell.check} {cell.value or ''}: {cell.reason or cell.state}"
+
+
+def _table(inspection: Inspection) -> Table:
+    order = {"bad": 0, "drift": 1, "not checked": 2}
+    cells = sorted(inspection.cells, key=lambda cell: order.get(cell.state, 3))
+    columns = tuple(Column(title=title) for title in ("node", "check", "state", "value", "reason"))
+    return Table(
+        title="Checks of the nodes",
+        columns=columns,
+        rows=tuple((cell.node, cell.check, cell.state, cell.value, cell.reason) for cell in cells),
+        folded=True,
+    )
+
+
+KIND = Doctor()

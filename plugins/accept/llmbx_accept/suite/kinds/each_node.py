@@ -1,0 +1,120 @@
+"""The items that train on each node alone: a sweep over the nodes, which is resumed as sweeps are."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llmbx.api import NOT_JSON, Column, InfraError, RunFolder, RunSpec, Table, plural
+
+from ..item import Item, Judged, Kind, Outcome, Site, Verdict
+from .workload import run_hours
+
+TITLES = ("node", "repeats", "step time", "slower than the others", "against the prediction", "slow")
+
+
+class EachNode(Kind):
+    """Runs `llmbx sweep --each-node`, which compares each node with the others."""
+
+    def hours(self, item: Item, site: Site) -> tuple[float | None, str]:
+        """All nodes train at the same time."""
+        assert item.spec is not None
+        hours, source = run_hours(item.spec, site)
+        return (None if hours is None else hours * item.repeats), source
+
+    def check(self, item: Item, site: Site) -> Outcome:
+        """Run the sweep, or go on with it."""
+        if not item.nodes:
+            return Outcome.not_checked(item, "the nodes are not known: name them with --nodes")
+        assert item.spec is not None
+        tag = re.sub(r"[^A-Za-z0-9.]+", "-", f"{site.acceptance} {item.key} {site.since or ''}").strip("-")
+        sweep_id = _started(site, tag)
+        arguments = ["--resume", sweep_id] if sweep_id else _options(item, item.spec, site, tag)
+        rows = _sweep([*arguments, *(["--offline"] if site.offline else []), "--format", "json"])
+        return judged(item, rows)
+
+
+def judged(item: Item, rows: Sequence[Mapping[str, Any]]) -> Outcome:
+    """The outcome of a sweep's rows: slow nodes fail it, and nodes whose runs did."""
+    slow = {str(row["node"]): f"{100 * (row['slower'] or 0):.1f} % slower than the others alone" for row in rows
+            if row.get("slow")}  # fmt: skip
+    failed = {str(row["node"]): f"{row['status']}: {row['cause']}" for row in rows
+              if row["status"] not in ("completed", "missing")}  # fmt: skip
+    open_ = [str(row["node"]) for row in rows if row["status"] == "missing" or row.get("slow") is None]
+    suspects, allowed = {**slow, **failed}, item.criteria.suspects or 0
+    verdict: Verdict
+    if failed or len(suspects) > allowed:
+        verdict, reason = "fail", "; ".join(f"{node}: {why}" for node, why in suspects.items())
+    elif open_ or not rows:
+        verdict, reason = "not checked", f"not decided for {', '.join(open_) or 'any node'}"
+    else:
+        verdict, reason = "pass", f"{plural(len(rows), 'nodes')}, none slower than the others"
+    limit = Judged(
+        criterion="suspects", verdict=verdict, measured=float(len(suspects)), limit=float(allowed), unit="nodes",
+        reason=reason,
+    )  # fmt: skip
+    return Outcome(
+        key=item.key,
+        verdict=verdict,
+        reason=reason,
+        judged=(limit, Judged(criterion="runs", verdict="fail", reason="runs failed")) if failed else (limit,),
+        suspects=suspects,
+        runs=tuple(run for row in rows for run in row["runs"]),
+        tables=(_table(rows),),
+    )
+
+
+def _options(item: Item, spec: RunSpec, site: Site, tag: str) -> list[str]:
+    """The options of a new sweep of this work on each node."""
+    given = {
+        "plugin": spec.plugin, "size": spec.size, "dtype": spec.dtype, "gpu-type": spec.gpu_type, "gpus": spec.gpus,
+        "gpus-per-node": spec.gpus_per_node, "recipe": spec.recipe, "steps": spec.steps, "repeats": item.repeats,
+        "each-node": ",".join(item.nodes), "tag": tag, "cluster": site.request.cluster,
+        "launcher": site.request.launcher, "runtime": site.request.runtime,
+    }  # fmt: skip
+    options = [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
+    pairs = [f"{key}={value}" for key, value in item.set.items()]
+    return [spec.workload, *options, *(word for pair in pairs for word in ("--set", pair))]
+
+
+def _started(site: Site, tag: str) -> str | None:
+    """The sweep that has this tag: the plan of a sweep is in a file of its folder."""
+    for path in sorted(site.workspace.install.path.glob("sweeps/*/sweep.json")):
+        folder = RunFolder(path=path.parent)
+        if folder.own and f'"{tag}"'.encode() in folder.read(path.name):
+            return path.parent.name
+    return None
+
+
+def _sweep(arguments: Sequence[str]) -> list[dict[str, Any]]:
+    """Run a sweep in a process of its own; its progress goes to stderr. Raises `InfraError` if it printed no rows."""
+    done = subprocess.run([sys.executable, "-m", "llmbx", "sweep", *arguments], stdout=subprocess.PIPE, check=False)
+    if done.returncode == 130:
+        raise KeyboardInterrupt
+    try:
+        rows: list[dict[str, Any]] = json.loads(done.stdout)
+    except NOT_JSON:
+        raise InfraError(f"the sweep over the nodes ended with exit code {done.returncode}; see above") from None
+    return rows
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    lines = tuple(
+        (
+            str(row["node"]),
+            f"{row['n']}/{row['repeats']}",
+            None if row["step_time_s"] is None else f"{row['step_time_s']:.4g} s",
+            None if row["slower"] is None else f"{100 * row['slower']:+.1f} %",
+            row["against_prediction"],
+            {True: "yes", False: "no"}.get(row["slow"], "not decided"),
+        )
+        for row in rows
+    )
+    return Table(title="Each node alone", columns=tuple(Column(title=title) for title in TITLES), rows=lines)
+
+
+KIND = EachNode()
