@@ -40,6 +40,8 @@ TASKS: dict[str, tuple[tuple[str, str], ...]] = {
     "catalog.import": (("catalog import nowhere", "nowhere"),),
     "jobs": (("jobs", "completed"),),
     "nodes": (("nodes", ""),),
+    "accept": (("accept smoke --plan", "llama3.1 mini"),),
+    "verify": (("verify nowhere.tar.gz", "nowhere"),),
     "status": (("status {first}", "completed"),),
     "logs": (("logs {first}", "lm: step 8/8"),),
     "cancel": (("run lm --steps 100000 --detach", "lm_mini"), ("cancel last", "cancelled")),
