@@ -6,6 +6,7 @@ Folders are created exclusively, files written atomically.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Callable
@@ -289,6 +290,12 @@ def _read(file: RunFile, kind: type[T]) -> T:
         raise LlmbxError(f"{file}: not a record that this version of llmbx can read: {error}") from None
 
 
+@functools.cache
+def _version(kind: type[Value]) -> int:
+    """The version of the layout of a record; finding it out takes longer than decoding."""
+    return int(next(field.default for field in msgspec.structs.fields(kind) if field.name == "schema_version"))
+
+
 class _AnyVersion(msgspec.Struct):
     """What a record has in every version."""
 
@@ -298,7 +305,7 @@ class _AnyVersion(msgspec.Struct):
 def decode_record(data: bytes, kind: type[T]) -> T:
     """Decode a record of this version from JSON. Raises `NOT_JSON`, also if another version of llmbx wrote it."""
     version = decode(data, _AnyVersion).schema_version
-    current = next(field.default for field in msgspec.structs.fields(kind) if field.name == "schema_version")
+    current = _version(kind)
     if version != current:
         age = "an older" if version < current else "a newer"
         raise msgspec.ValidationError(f"it has schema version {version} of {age} llmbx, expected {current}")

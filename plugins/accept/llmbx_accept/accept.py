@@ -122,6 +122,7 @@ def _site(
     gpu_type, per_node = _machine(workspace, request)
     if needs_all and not nodes and gpus is None and _on_cluster(workspace, request):
         raise UsageError("the suite goes up to all nodes: name them (--nodes n[001-064]), or their GPUs (--gpus N)")
+    request = request.replace(gpus_per_node=min(per_node, gpus or per_node))
     count = len(nodes) or (-(-gpus // per_node) if gpus else 1)
     if gpus and gpus % min(gpus, per_node):
         raise UsageError(f"--gpus {gpus}: expected a multiple of the {per_node} GPUs of a node")

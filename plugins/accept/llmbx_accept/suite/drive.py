@@ -6,10 +6,10 @@ import dataclasses
 import time
 from collections.abc import Mapping
 
-from llmbx.api import LlmbxError, Result
+from llmbx.api import InfraError, LlmbxError, Result, Unreachable
 from llmbx.api.verbs import Workspace
 
-from .item import Outcome, Site
+from .item import Item, Outcome, Site
 from .registry import kind
 from .store import Acceptance, Store
 
@@ -31,11 +31,25 @@ def drive(acceptance: Acceptance, site: Site, store: Store, again: bool = False)
             if item.key in outcomes:
                 continue
             site.say(f"[{number}/{len(acceptance.items)}] {item.key}")
-            outcome = Outcome.not_checked(item, item.problem) if item.problem else kind(item.kind).check(item, site)
-            store.keep(acceptance, outcome)
+            outcome = _checked(item, site)
+            if not (outcome.infrastructure and outcome.verdict == "not checked"):  # the next call tries it again
+                store.keep(acceptance, outcome)
             outcomes[item.key] = outcome
             site.say(f"  {outcome.verdict}: {outcome.reason}" if outcome.reason else f"  {outcome.verdict}")
     return outcomes
+
+
+def _checked(item: Item, site: Site) -> Outcome:
+    """The outcome of an item; one that a scheduler refuses does not keep the others from being checked."""
+    if item.problem:
+        return Outcome.not_checked(item, item.problem)
+    try:
+        return kind(item.kind).check(item, site)
+    except Unreachable:
+        raise
+    except InfraError as error:
+        refused: Outcome = Outcome.not_checked(item, str(error)).replace(infrastructure=True)
+        return refused
 
 
 def results_of(outcomes: Mapping[str, Outcome], workspace: Workspace) -> dict[str, list[Result]]:

@@ -125,5 +125,5 @@ class Kind(ABC):
     def check(self, item: Item, site: Site) -> Outcome:
         """Do what the item asks for, to its end. What cannot be found out here is "not checked", with the reason.
 
-        Raises `InfraError` for a scheduler that refuses; Ctrl-C leaves it, and a later call begins the item again.
+        Raises `InfraError` for a scheduler that refuses; that, and Ctrl-C, leave the item for a later call.
         """

@@ -91,10 +91,10 @@ def exit_code(items: Sequence[Item], outcomes: Mapping[str, Outcome]) -> int:
 
 
 def _code(outcome: Outcome | None) -> int:
+    if outcome is not None and outcome.infrastructure:
+        return 4
     if outcome is None or outcome.verdict == "not checked":
         return 5
     if outcome.verdict == "pass":
         return 0
-    if outcome.infrastructure:
-        return 4
     return 1 if any(judged.criterion == "runs" and judged.verdict == "fail" for judged in outcome.judged) else 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import Column, LlmbxError, Table, plural
+from llmbx.api import Column, Table, UsageError, plural
 
 from ...facts.inspect import inspect_nodes
 from ...facts.judge import Cell, Inspection
@@ -28,7 +28,7 @@ class Doctor(Kind):
         kind = None if site.gpu_type == "cpu" else site.gpu_type
         try:
             inspection = inspect_nodes(site.workspace, item.nodes, gpu_type=kind, gpus=gpus)
-        except LlmbxError as error:
+        except UsageError as error:
             return Outcome.not_checked(item, str(error))
         return judged(item, inspection)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from llmbx.api import NOT_JSON, Column, InfraError, RunFolder, RunSpec, Table, plural
 
@@ -96,7 +97,7 @@ def _sweep(arguments: Sequence[str]) -> list[dict[str, Any]]:
     if done.returncode == 130:
         raise KeyboardInterrupt
     try:
-        rows: list[dict[str, Any]] = json.loads(done.stdout)
+        rows: list[dict[str, Any]] = msgspec.json.decode(done.stdout)
     except NOT_JSON:
         raise InfraError(f"the sweep over the nodes ended with exit code {done.returncode}; see above") from None
     return rows

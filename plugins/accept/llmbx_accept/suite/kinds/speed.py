@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import Column, LlmbxError, Table, plural
+from llmbx.api import Column, Table, UsageError, plural
 
 from ...speed.judge import SpeedReport, SpeedRow
 from ...speed.measure import cost, measure_speed
@@ -34,7 +34,7 @@ class Speed(Kind):
         )
         try:
             report = measure_speed(site.workspace, request, item.nodes, budget_s=_budget_s(item), say=site.say)
-        except LlmbxError as error:
+        except UsageError as error:
             return Outcome.not_checked(item, str(error))
         return judged(item, report)
 
