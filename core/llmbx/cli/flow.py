@@ -69,7 +69,8 @@ def preview(
 
     spec, left_out = workspace.without_suspects(spec, "run")
     spec, runner = Runner.enter(spec, workspace.plugins, workspace.install, preview=True)
-    findings = runner.findings(spec)
+    elsewhere = runner.launcher.available() is not None  # this machine's disk is not that of the run
+    findings = runner.findings(spec.replace(install=None) if elsewhere else spec)
     prediction, memory = workspace.expected(spec, findings)
     spec = runner.admit(spec, findings, force)
     findings += memory

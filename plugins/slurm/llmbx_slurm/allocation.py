@@ -12,7 +12,7 @@ from llmbx.api import InfraError, RunSpec, Unreachable, UsageError, plural
 from .commands import call
 from .settings import sbatch_options, srun_options
 
-JOB = "SLURM_JOB_ID"
+JOB, HET_SIZE = "SLURM_JOB_ID", "SLURM_HET_SIZE"
 NO_STEP = 0xFFFFFFF0
 """Step ids >= this value are reserved: batch script, interactive shell, extern (SLURM_PENDING_STEP, slurm.h)."""
 
@@ -42,11 +42,17 @@ class Allocation(msgspec.Struct, frozen=True):
 def current_allocation(environ: Mapping[str, str], command: Callable[..., str] = call) -> Allocation | None:
     """The allocation that this process runs in; None outside of a Slurm job.
 
-    Raises `UsageError` if the job has ended but its variables are still set, or if llmbx runs as several tasks.
+    Raises `UsageError` if the job has ended but its variables are still set, if it is a heterogeneous one, or if llmbx
+    runs as several tasks.
     """
     job = environ.get(JOB, "")
     if not job:
         return None
+    if (parts := environ.get(HET_SIZE, "")).isdigit() and int(parts) > 1:
+        raise UsageError(
+            f"Slurm job {job} is a heterogeneous allocation: {parts} parts of different nodes, and a training needs "
+            f"equal ones: allocate one part (salloc without ':'), or run `unset {JOB} {HET_SIZE}` to submit a new job"
+        )
     step = environ.get("SLURM_STEP_ID", "")
     in_step = step.isdigit() and int(step) < NO_STEP
     if in_step and environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":

@@ -16,9 +16,16 @@ SLURM_CONFIGURATION = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_DEBUG
 
 _NO_CONTROLLER = "the controller cannot be reached: see `scontrol ping`"
 
+_LIMIT = (
+    "a limit of your QOS or account: see `sacctmgr show qos` and `sacctmgr show assoc user=$USER`, and ask for less, "
+    "wait for your other jobs, or choose another QOS with --slurm-qos"
+)
+
 _HINTS = {
     # The first, as a refusal's word may be part of a host's or a plugin's name in a message about the connection.
     (*(text.lower() for text in UNANSWERED), "establish a configuration"): _NO_CONTROLLER,
+    # Before "account" and "qos": this message has both words, and neither of them is wrong.
+    ("violates accounting/qos policy", "qosmax", "qosgrp", "qosmin", "assocmax", "assocgrp"): _LIMIT,
     ("gpus not found", "without gpu resources"): "this partition requires a GPU request: set "
     "SBATCH_GPUS_PER_NODE=<GPUs of a node> (or SBATCH_GRES=gpu:<n>), or gres in the cluster's profile",
     (

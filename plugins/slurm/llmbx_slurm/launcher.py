@@ -33,7 +33,7 @@ from .allocation import JOB
 from .commands import call, environment, owners_umask
 from .evidence import Evidence, read_evidence, read_step_evidence
 from .find import find_jobs
-from .params import check_params, check_srun
+from .params import check_nodelist, check_params, check_srun
 from .pending import Pending
 from .preflight import PREFLIGHT
 from .settings import outage_limit, queue_limit, sbatch_options, srun_options, with_option
@@ -99,6 +99,7 @@ class SlurmLauncher(Launcher):
         check_srun(srun_options(spec), f"cluster '{spec.cluster}'")
         if not environ.get(JOB):
             check_params(sbatch_options(spec), spec.origins)
+            check_nodelist(sbatch_options(spec), spec.origins, spec.nodes, spec.gpus_per_node)
             queue_limit(spec)
             outage_limit(spec)
 

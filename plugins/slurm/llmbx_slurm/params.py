@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 
-from llmbx.api import UsageError
+from llmbx.api import Launcher, UsageError
 
 OPTIONS = frozenset({
     "account", "acctg-freq", "batch", "bb", "bbf", "begin", "cluster-constraint", "clusters", "comment",
@@ -147,6 +147,23 @@ def check_params(options: Mapping[str, str], origins: Mapping[str, str]) -> None
     for first, second, why in _conflicts(options):
         both = f"{_with_origin(first, options, origins)} and {_with_origin(second, options, origins)}"
         raise UsageError(f"sbatch options {both} conflict{why}: remove one")
+
+
+def check_nodelist(options: Mapping[str, str], origins: Mapping[str, str], nodes: int, gpus_per_node: int) -> None:
+    """Raise `UsageError` if nodelist names more nodes than the run has, which sbatch would refuse.
+
+    With fewer names Slurm adds nodes of its own choice. The path of a file is left to Slurm, and so is a list that it
+    reads in another way.
+    """
+    try:
+        names = Launcher.node_names(options.get("nodelist", ""))
+    except UsageError:
+        return
+    if "/" not in options.get("nodelist", "") and len(names) > nodes:
+        raise UsageError(
+            f"sbatch option {_with_origin('nodelist', options, origins)} names {len(names)} nodes, but the run has "
+            f"{nodes}: name {nodes}, or use --gpus {len(names) * gpus_per_node}"
+        )
 
 
 def check_srun(options: Mapping[str, str], origin: str) -> None:

@@ -77,6 +77,12 @@ def test_several_tasks_that_each_start_llmbx_are_refused() -> None:
         current_allocation(environ, FakeSlurm())
 
 
+def test_a_heterogeneous_allocation_is_refused_in_plain_words() -> None:
+    with pytest.raises(UsageError, match=r"job 7 is a heterogeneous allocation: 2 parts .*salloc without ':'"):
+        current_allocation({"SLURM_JOB_ID": "7", "SLURM_HET_SIZE": "2"}, FakeSlurm())
+    assert current_allocation({"SLURM_JOB_ID": "7", "SLURM_HET_SIZE": "1"}, FakeSlurm()) is not None
+
+
 ALLOCATION = Allocation("7", ("n1", "n2", "n3"), cpus=6, gpus=12)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmbx.errors import UsageError
-from llmbx_slurm.params import OPTIONS, VARIABLES, check_params, check_srun, from_environ, parse_params
+from llmbx_slurm.params import OPTIONS, VARIABLES, check_nodelist, check_params, check_srun, from_environ, parse_params
 
 
 @pytest.mark.parametrize(
@@ -109,3 +109,12 @@ def test_sruns_options_that_are_llmbxs_own_are_refused_as_sbatchs_are(name: str)
     with pytest.raises(UsageError, match=rf"srun option {name}=7 \(cluster 'c'\): llmbx sets it; "):
         check_srun({name: "7"}, "cluster 'c'")
     check_srun({"mpi": "pmix", "cpu-bind": "none", "kill-on-bad-exit": "0"}, "cluster 'c'")
+
+
+def test_a_nodelist_that_is_longer_than_the_run_is_refused_with_both_numbers() -> None:
+    message = r"nodelist=n\[1-4\] \(--slurm-nodelist\) names 4 nodes, but the run has 2: name 2, or use --gpus 32"
+    with pytest.raises(UsageError, match=message):
+        check_nodelist({"nodelist": "n[1-4]"}, {"slurm.sbatch.nodelist": "--slurm-nodelist"}, 2, 8)
+    for fine in ("n[1-2]", "n1", "/home/me/nodes", "n[1-2]x[1-9]"):
+        check_nodelist({"nodelist": fine}, {}, 2, 8)
+    check_nodelist({}, {}, 2, 8)

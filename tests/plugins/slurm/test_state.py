@@ -425,6 +425,9 @@ def test_a_step_that_srun_could_not_make_is_told_in_its_words() -> None:
         ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
          "account=NAME"),
         ("sbatch: error: Batch job submission failed: Invalid qos specification", "qos=NAME"),
+        ("sbatch: error: QOSMaxNodePerUserLimit\nsbatch: error: Batch job submission failed: "
+         "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+         "a limit of your QOS or account"),
         ("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
          "time=HH:MM:SS"),
     ],
