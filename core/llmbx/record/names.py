@@ -176,7 +176,9 @@ def _hint_of_last(install: Install, places: Sequence[Place], own: int) -> str:
         return f"; {install.root} has no runs"
     if own:
         return f"; you have {plural(own, 'runs')} in {install.root}"
-    return f"; no run in {install.root} is yours, see `llmbx jobs --user all`"
+    newest = next((run.record.id for run in read_newest(places)), None)
+    named = f" (the newest of others: {newest})" if newest else ""
+    return f"; no run in {install.root} is yours{named}, see `llmbx jobs --user all`"
 
 
 def _hint(install: Install, places: Sequence[Place], text: str) -> str:

@@ -142,7 +142,8 @@ def test_a_stranger_cannot_take_the_id_of_my_run(run_factory: RunFactory) -> Non
 
 def test_an_install_with_runs_of_others_only_has_no_last(run_factory: RunFactory) -> None:
     put(run_factory, user="somebody")
-    with pytest.raises(UsageError, match=r"no run 'last'; no run in .* is yours, see `llmbx jobs --user all`"):
+    message = r"no run 'last'; no run in .* is yours \(the newest of others: \w+\), see `llmbx jobs --user all`"
+    with pytest.raises(UsageError, match=message):
         find_run(run_factory.install, "last")
 
 

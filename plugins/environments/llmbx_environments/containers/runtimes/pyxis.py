@@ -15,8 +15,22 @@ from .enroot import EnrootRuntime
 if TYPE_CHECKING:
     from ..images.tool import FileTool
 
-_REMOVE = ("enroot", "remove", "--force", f"pyxis_{JOB_NAME}")
-"""Removes a named container: Pyxis gives it this name in enroot (pyxis_slurmstepd.c)."""
+_CLEAN = """\
+enroot remove --force "$1"
+enroot list | while read -r name; do
+  job=${name#pyxis_llmbx-}
+  [ "$job" != "$name" ] || continue
+  left=$(squeue --noheader --jobs="${job%%-*}" --format=%i 2>&1)
+  case $left in "" | *"Invalid job id"*) enroot remove --force "$name" ;; esac
+done
+"""
+"""Removes a container, and those of earlier jobs of llmbx that have ended.
+
+A job that is cancelled cannot remove its own, because Slurm starts no further step of it.
+"""
+
+_REMOVE = ("/bin/sh", "-c", _CLEAN, "sh", f"pyxis_{JOB_NAME}")
+"""Pyxis gives a named container this name in enroot (pyxis_slurmstepd.c)."""
 
 
 class PyxisRuntime(FileRuntime):
