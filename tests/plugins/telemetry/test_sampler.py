@@ -96,6 +96,7 @@ def test_a_rank_is_known_by_its_variables(sampled: Sampled, monkeypatch: pytest.
 
     samples = sampled(12, at={8: end})
     assert samples.things("rank") == ["rank3"]
+    assert "rank3.net.sent" not in samples.columns  # it has the sampler's network
     assert samples.facts["rank3"]["OMP_NUM_THREADS"] == "7"
     assert samples.get("rank3.memory")[2] > 1000 and np.isnan(samples.get("rank3.memory")[12])
 

@@ -156,6 +156,28 @@ def throttled_us(stat: bytes) -> int | None:
     return None
 
 
+def received_and_sent(lines: bytes) -> list[tuple[str, list[int]]]:
+    """Return name and numbers of each interface in /proc/net/dev."""
+    named = [line.decode("utf-8", "replace").split(":", 1) for line in lines.splitlines()[2:]]
+    return [(name.strip(), [int(word) for word in numbers.split()]) for name, numbers in named]
+
+
+def retransmitted(lines: bytes) -> int | None:
+    """Return how many segments were sent again, by /proc/net/snmp."""
+    tcp = [line.split() for line in lines.splitlines() if line[:4] == b"Tcp:"]
+    if len(tcp) != 2 or b"RetransSegs" not in tcp[0]:
+        return None
+    return int(tcp[1][tcp[0].index(b"RetransSegs")])
+
+
+def network_of(pid: int) -> str | None:
+    """Return the network namespace of a process; None if it cannot be read."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return None
+
+
 def listed(path: str) -> list[str]:
     """Return the names in a folder in order; none if it cannot be read."""
     try:
@@ -297,19 +319,13 @@ class Node:
 
     def _network(self) -> None:
         put = self.table.set
-        for line in (self.files.read("/proc/net/dev") or b"").splitlines()[2:]:
-            name, numbers = line.decode("utf-8", "replace").split(":", 1)
-            words = numbers.split()
-            put(f"net.{name.strip()}.received", "B", int(words[0]))
-            put(f"net.{name.strip()}.sent", "B", int(words[8]))
-            put(f"net.{name.strip()}.dropped", "count", int(words[3]) + int(words[11]))
-        tcp = [
-            line.split()
-            for line in (self.files.read("/proc/net/snmp") or b"").splitlines()
-            if line[:4] == b"Tcp:"
-        ]
-        if len(tcp) == 2 and b"RetransSegs" in tcp[0]:
-            put("tcp.retransmitted", "count", int(tcp[1][tcp[0].index(b"RetransSegs")]))
+        for name, numbers in received_and_sent(self.files.read("/proc/net/dev") or b""):
+            put(f"net.{name}.received", "B", numbers[0])
+            put(f"net.{name}.sent", "B", numbers[8])
+            put(f"net.{name}.dropped", "count", numbers[3] + numbers[11])
+        again = retransmitted(self.files.read("/proc/net/snmp") or b"")
+        if again is not None:
+            put("tcp.retransmitted", "count", again)
 
     def sample_slowly(self) -> None:
         """Read what changes rarely or costs more."""
@@ -339,6 +355,7 @@ class Process:
         self.threads: dict[str, tuple[int, int]] = {}
         self.delay_ns = self.ran_ns = 0
         self.cgroup: str | None = None
+        self.has_own_network = network_of(pid) not in (None, network_of(os.getpid()))
 
 
 class Ranks:
@@ -476,6 +493,8 @@ class Ranks:
             self.table.missing("run_delay", "/proc/PID/task/TID/schedstat cannot be read")
         if process.cgroup:
             put(name + "throttled", "us", throttled_us(self.files.read(process.cgroup) or b""))
+        if process.has_own_network:
+            self._network(process, name)
         status = self.files.read(folder + "status") or b""
         for key, column in (
             (b"\nvoluntary_ctxt", "switches"),
@@ -490,6 +509,16 @@ class Ranks:
             key, _, value = line.partition(b": ")
             if key in (b"rchar", b"wchar", b"read_bytes", b"write_bytes"):
                 put(f"{name}io.{key.decode()}", "B", int(value))
+
+    def _network(self, process: Process, name: str) -> None:
+        """Read what went through the network of a rank that is not the sampler's."""
+        put, read = self.table.set, self.files.read
+        lines = received_and_sent(read(process.folder + "net/dev") or b"")
+        for key, columns in (("received", (0,)), ("sent", (8,)), ("dropped", (3, 11))):
+            total = sum(numbers[column] for _, numbers in lines for column in columns)
+            put(name + "net." + key, "count" if key == "dropped" else "B", total)
+        again = retransmitted(read(process.folder + "net/snmp") or b"")
+        put(name + "net.retransmitted", "count", again)
 
     def sample_slowly(self) -> None:
         """Read the frequency of the cores on which the ranks run."""
