@@ -1,21 +1,21 @@
-"""Read the log of a run, or a stranger's, for its explanation."""
+"""What the log of a run, or a stranger's, says of its failure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from llmbx.api import TrainingLog, UsageError
-from llmbx.api.verbs import Plugins
 
 from .explanation import Explanation, place_of
 
+RECORD = "run.json"
 ENDED = ("rank_exit", "killed", "segfault")
 """Kinds of failure whose line says how a rank ended, and not why."""
 
 
-def explain(path: Path, plugins: Plugins) -> Explanation:
+def explain(path: Path, logs: Sequence[TrainingLog]) -> Explanation:
     """The explanation of the log at a path, or in a run's folder. Raises `UsageError` for none, or more than one."""
-    logs = plugins.read_logs(path)
     if not logs:
         raise UsageError(f"{path}: no training log found; name the log itself")
     if len(logs) > 1:
@@ -30,6 +30,19 @@ def explain(path: Path, plugins: Plugins) -> Explanation:
     place = place_of(failure, log.path, lines) if lines else None
     last = log.last_words(failure.rank) if failure.kind in ENDED and failure.rank is not None else None
     return Explanation(failure=failure, place=place, last=last)
+
+
+def is_slow_run(path: Path, logs: Sequence[TrainingLog], against: str | None) -> bool:
+    """Whether a path is the folder of a run of llmbx with steps that shows no failure.
+
+    Raises `UsageError` if it is not, and is to be compared.
+    """
+    is_run = path.is_dir() and (path / RECORD).is_file()
+    failed, trained = any(log.failure for log in logs), any(log.steps for log in logs)
+    if against is not None and not (is_run and trained and not failed):
+        why = "it is not a run of llmbx" if not is_run else "the run failed" if failed else "it has no steps"
+        raise UsageError(f"--against {against}: {path}: {why}")
+    return is_run and trained and not failed
 
 
 def _until(log: TrainingLog) -> str:

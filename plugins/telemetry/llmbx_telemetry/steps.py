@@ -32,7 +32,8 @@ class RankSteps:
     """The steps of one rank, in seconds: `start` by its node's monotonic clock, and `columns`.
 
     `step` counts from 0. A column has NaN where a duration is unknown. `wall` is what to add to a
-    monotonic time to get epoch seconds by the node's clock.
+    monotonic time to get epoch seconds by the node's clock. `threads` are those of PyTorch, `cores`
+    those that the process may use.
     """
 
     rank: int
@@ -44,6 +45,8 @@ class RankSteps:
     step: NDArray[np.int64]
     start: Floats
     columns: dict[str, Floats]
+    threads: int | None = None
+    cores: int | None = None
 
     @property
     def end(self) -> Floats:
@@ -106,7 +109,40 @@ def parse(content: bytes) -> RankSteps | None:
         step=records["step"].astype(np.int64),
         start=records["start"] / 1e9,
         columns={name: _seconds(records[name]) for name in COLUMNS},
+        threads=_whole(head.get("threads")),
+        cores=_whole(head.get("cores")),
     )
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that a rank did besides the usual work of its steps, by its monotonic clock."""
+
+    rank: int
+    kind: str
+    begin: float
+    seconds: float
+
+
+def read_marks(run_dir: Path) -> list[Mark]:
+    """Return what ranks noted of collections of garbage, checkpoints, evaluations, compilations."""
+    marks = []
+    for file in RunFolder(path=run_dir).glob(f"{FOLDER}/rank-*.marks"):
+        number = file.name.removeprefix("rank-").removesuffix(".marks")
+        try:
+            with file.open() as opened:
+                lines = opened.read(LARGEST).decode("utf-8", "replace").splitlines()
+        except OSError:
+            continue
+        for words in (line.split("\t") for line in lines):
+            if number.isdigit() and len(words) == 3 and words[1].isdigit() and words[2].isdigit():
+                begin, seconds = int(words[1]) / 1e9, int(words[2]) / 1e6
+                marks.append(Mark(int(number), words[0], begin, seconds))
+    return marks
 
 
 def _seconds(values: NDArray[np.uint32]) -> Floats:

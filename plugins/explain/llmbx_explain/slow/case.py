@@ -1,0 +1,116 @@
+"""What rules look at: the evidence of the run and of the one it is compared with, and shared sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from .budget import Part
+from .clocks import Clocks, Floats
+from .counters import Counters
+from .evidence import Evidence
+
+LEAST_SHARE = 0.015
+"""What takes less of a step than this is not looked at."""
+CERTAIN = 3.0
+"""Standard errors by which a mean has to exceed zero."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """The run, the run that it is compared with, if any, and the parts that have a cause already."""
+
+    run: Evidence
+    clocks: Clocks
+    counters: Counters
+    healthy: Case | None = None
+    parts: tuple[Part, ...] = ()
+
+    def without(self, parts: Sequence[Part]) -> Case:
+        """Return the case in which these parts have a cause."""
+        return replace(self, parts=(*self.parts, *parts))
+
+    @cached_property
+    def step_s(self) -> float:
+        """Mean step."""
+        return self.clocks.step_s
+
+    @property
+    def least_s(self) -> float:
+        """The least mean time of a step that is looked at."""
+        return LEAST_SHARE * self.step_s
+
+    @cached_property
+    def taken(self) -> Floats:
+        """Time of each rank that has a cause already."""
+        taken = [part.own for part in self.parts if part.own is not None]
+        return np.asarray(sum(taken)) if taken else np.zeros(self.clocks.own.shape)
+
+    @cached_property
+    def work(self) -> Floats:
+        """What each rank did besides loading data and communication, without what has a cause."""
+        own = self.clocks.own - self.clocks.phases["data"]
+        return np.asarray(np.maximum(own - self.taken, 0))
+
+    @cached_property
+    def ran(self) -> Floats:
+        """Seconds of a processor that each rank used in a mean step."""
+        return self._per_step("ran", 1e-6)
+
+    @cached_property
+    def delayed(self) -> Floats:
+        """Seconds that each rank was ready, but did not run, in a mean step; of one thread."""
+        delays, ran = self._per_step("run_delay", 1e-6), self.ran
+        busy = np.maximum(self.clocks.own.mean(axis=1), 1e-9)
+        return np.asarray(delays * np.minimum(1, busy / np.maximum(ran + delays, 1e-9)))
+
+    @cached_property
+    def off(self) -> Floats:
+        """Seconds that each rank neither ran nor was ready, besides waiting for the others."""
+        threads = np.maximum(1, (self.ran + self._per_step("run_delay", 1e-6)) / self.step_s)
+        on = (self.ran / threads) + self.delayed
+        return np.asarray(np.maximum(0, self.step_s - self.clocks.phases["wait"].mean(axis=1) - on))
+
+    def _per_step(self, measure: str, scale: float) -> Floats:
+        return np.nan_to_num(self.counters.of_rank(measure)).mean(axis=1) * scale
+
+    def per_second(self, measure: str) -> Floats:
+        """Return how fast a counter of each rank's process grew; 0 if it is unknown."""
+        return self._per_step(measure, 1.0) / self.step_s
+
+    def peers(self, row: int) -> list[int]:
+        """Return the rows of the ranks that do the same work as this one: of its pipeline stage."""
+        stages = self.run.spec.parallelism.pp if self.run.spec else 1
+        size = max(1, len(self.clocks.ranks) // max(1, stages))
+        first = row // size * size
+        return [peer for peer in range(first, min(first + size, len(self.clocks.ranks))) if peer != row]
+
+    def share_in_state(self, row: int, letters: str) -> tuple[float, int]:
+        """Return which share of a rank's samples had one of these states, and how many had."""
+        states = self.counters.samples_of_rank(row, "state")
+        number = int(np.isin(states, [ord(letter) for letter in letters]).sum())
+        return number / max(1, len(states)), number
+
+    def alone(self, times: Floats) -> int | None:
+        """Return the row whose mean is significant if no other one's is; None if all or none are."""
+        means = times.mean(axis=1)
+        rows = np.flatnonzero(means > max(self.least_s / 2, 0.35 * means.max()))
+        return int(rows[0]) if len(rows) == 1 and len(means) > 1 else None
+
+
+def is_certain(times: Floats) -> bool:
+    """Whether the mean exceeds zero by more than chance."""
+    if len(times) < 2:
+        return False
+    error = float(times.std(ddof=1)) / len(times) ** 0.5
+    return float(times.mean()) > CERTAIN * error
+
+
+def moves_with(first: Floats, second: Floats) -> float:
+    """Return the correlation of two series; 0 if one of them does not move."""
+    if len(first) < 3 or not first.std() or not second.std():
+        return 0.0
+    return float(np.corrcoef(first, second)[0, 1])
