@@ -15,6 +15,8 @@ from .evidence import Evidence
 
 LEAST_SHARE = 0.015
 """What takes less of a step than this is not looked at."""
+UNCERTAIN = 0.2
+"""Share by which the time that a counter counts may be wrong."""
 CERTAIN = 3.0
 """Standard errors by which a mean has to exceed zero."""
 
@@ -42,6 +44,10 @@ class Case:
     def least_s(self) -> float:
         """The least mean time of a step that is looked at."""
         return LEAST_SHARE * self.step_s
+
+    def least_of(self, row: int) -> float:
+        """The same for a rank: counters are not exact, so what has a cause may be more, or less."""
+        return max(self.least_s, UNCERTAIN * float(self.taken[row].mean()))
 
     @cached_property
     def taken(self) -> Floats:
@@ -81,12 +87,30 @@ class Case:
         """Return how fast a counter of each rank's process grew; 0 if it is unknown."""
         return self._per_step(measure, 1.0) / self.step_s
 
+    @cached_property
+    def stages(self) -> int:
+        """Stages of the pipeline."""
+        final = self.run.final.get("model.pipeline_model_parallel_size")
+        return final if isinstance(final, int) else self.run.spec.parallelism.pp if self.run.spec else 1
+
+    @cached_property
+    def has_experts(self) -> bool:
+        """Whether experts are shared out over the ranks."""
+        final = self.run.final.get("model.expert_model_parallel_size")
+        ranks = final if isinstance(final, int) else self.run.spec.parallelism.ep if self.run.spec else 1
+        return (ranks or 1) > 1
+
+    @cached_property
+    def groups(self) -> list[tuple[int, int]]:
+        """First and last row (exclusive) of ranks that do the same work: of each pipeline stage."""
+        count = len(self.clocks.ranks)
+        size = max(1, count // max(1, self.stages))
+        return [(first, min(first + size, count)) for first in range(0, count, size)]
+
     def peers(self, row: int) -> list[int]:
-        """Return the rows of the ranks that do the same work as this one: of its pipeline stage."""
-        stages = self.run.spec.parallelism.pp if self.run.spec else 1
-        size = max(1, len(self.clocks.ranks) // max(1, stages))
-        first = row // size * size
-        return [peer for peer in range(first, min(first + size, len(self.clocks.ranks))) if peer != row]
+        """Return the rows of the ranks that do the same work as this one."""
+        first, last = next(group for group in self.groups if group[0] <= row < group[1])
+        return [peer for peer in range(first, last) if peer != row]
 
     def share_in_state(self, row: int, letters: str) -> tuple[float, int]:
         """Return which share of a rank's samples had one of these states, and how many had."""

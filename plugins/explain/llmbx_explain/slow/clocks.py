@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from llmbx_telemetry.steps import RankSteps
 
 Floats = NDArray[np.float64]
 
+FASTEST, EVENLY = 0.1, 0.1
 LEAST_STEPS = 6
 """Steps that are needed to tell anything."""
 PHASES = ("data", "work", "outside", "wait")
@@ -59,6 +61,12 @@ class Clocks:
     def step_s(self) -> float:
         """Mean period."""
         return float(self.period.mean())
+
+    @cached_property
+    def slowness(self) -> Floats:
+        """By how much each rank was busy for longer than in its fastest steps; a little in all."""
+        fastest = np.quantile(self.own, FASTEST, axis=1)[:, None]
+        return np.asarray(np.maximum(self.own - fastest, EVENLY * self.own))
 
     def end(self, row: int) -> float:
         """Return when a rank's last step ended, by its own clock."""

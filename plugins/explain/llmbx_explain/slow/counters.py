@@ -90,7 +90,20 @@ class Counters:
             return unknown
         steps = np.diff(values[known])
         total = np.concatenate(([0.0], np.cumsum(np.where(steps < 0, 0.0, steps))))
-        return np.diff(np.interp(self._bounds(row), self._times(row, samples)[known], total))
+        return self._shared_out(row, self._times(row, samples)[known], total)
+
+    def _shared_out(self, row: int, times: Floats, total: Floats) -> Floats:
+        """Share out what was counted between two samples over the steps, by how slow they were.
+
+        A sample is taken once a second, and a step may take less.
+        """
+        bounds = self._bounds(row)
+        weight = np.concatenate(([0.0], np.cumsum(self.clocks.slowness[row])))
+        inside = (times > bounds[0]) & (times < bounds[-1])
+        places = np.interp(times[inside], bounds, weight)
+        first, last = np.interp(bounds[[0, -1]], times, total)
+        counted = np.concatenate(([first], total[inside], [last]))
+        return np.diff(np.interp(weight, np.concatenate(([0.0], places, [weight[-1]])), counted))
 
     def _levels(self, names: Sequence[str]) -> Floats:
         return np.array([self._level(row, name) for row, name in enumerate(names)])

@@ -84,9 +84,7 @@ def _window(result: Result | None, steps: Sequence[Step]) -> tuple[int, int]:
     return window.first - begin, window.last - begin
 
 
-def _threads(
-    ranks: Sequence[RankSteps], clocks: Clocks | None
-) -> tuple[tuple[int | None, int | None], ...]:
+def _threads(ranks: Sequence[RankSteps], clocks: Clocks | None) -> tuple[tuple[int | None, int | None], ...]:
     """Threads and cores of each rank."""
     return tuple((rank.threads, rank.cores) for rank in ranks) if clocks else ()
 
@@ -102,9 +100,7 @@ def _final(path: Path) -> Mapping[str, Any]:
 
 def of_samples(clocks: Clocks, samples: Sequence[Samples]) -> Counters:
     """Return the samples of each rank's node and of its GPU."""
-    segments = tuple(
-        _segment(samples, rank, node) for rank, node in zip(clocks.ranks, clocks.nodes, strict=True)
-    )
+    segments = tuple(_segment(samples, rank, node) for rank, node in zip(clocks.ranks, clocks.nodes, strict=True))
     gpus = tuple(
         None if segment is None else _gpu(segment, rank, uuid)
         for segment, rank, uuid in zip(segments, clocks.ranks, clocks.uuids, strict=True)
@@ -143,9 +139,7 @@ def marks_of(clocks: Clocks, marks: Sequence[Mark]) -> dict[str, Floats]:
     return seconds
 
 
-def missing(
-    ranks: Sequence[RankSteps], samples: Sequence[Samples], clocks: Clocks | None
-) -> dict[str, str]:
+def missing(ranks: Sequence[RankSteps], samples: Sequence[Samples], clocks: Clocks | None) -> dict[str, str]:
     """Return what was not collected, and why."""
     reasons: dict[str, str] = {}
     if not ranks:

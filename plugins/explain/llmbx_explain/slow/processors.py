@@ -1,0 +1,86 @@
+"""Rules for processors: limits of a cgroup, other work on the cores, too many threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .budget import Part
+from .case import Case
+from .clocks import Floats
+from .finding import Finding, Line
+
+FULL = 0.9
+"""Share of a step after which a rank has no more time to lose to its processors."""
+
+
+def processors(case: Case) -> Iterator[Finding]:
+    """Yield what the ranks lost to their cgroup's limit and to other work on their cores."""
+    throttled = _throttled(case)
+    limit = _usable(case, throttled)
+    waited = _usable(case, _delayed(case) - _counted_twice(case, throttled))
+    crowded = np.array([_has_too_many_threads(case, row) for row in range(len(waited))])
+    waited[crowded] = 0.0  # the rank's own threads wait for each other
+    if limit.any():
+        yield _finding(case, "cpu-limit", limit, "cpu.stat: throttled")
+    if waited.any():
+        yield _finding(case, "cpu-contention", waited, "schedstat: ready, but did not run for")
+
+
+def _throttled(case: Case) -> Floats:
+    """Seconds of throttling in each step: by the rank's own cgroup, else by that of the node's sampler."""
+    own = case.counters.of_rank("throttled")
+    node = case.counters.of_node(["cgroup.throttled"])
+    ranks_there = np.array([case.clocks.nodes.count(node_name) for node_name in case.clocks.nodes])
+    return np.nan_to_num(np.where(np.isnan(own), node / ranks_there[:, None], own)) * 1e-6
+
+
+def _delayed(case: Case) -> Floats:
+    delays = np.nan_to_num(case.counters.of_rank("run_delay")) * 1e-6
+    mean = delays.mean(axis=1)
+    return delays * np.where(mean > 0, case.delayed / np.maximum(mean, 1e-12), 0.0)[:, None]
+
+
+def _counted_twice(case: Case, throttled: Floats) -> Floats:
+    """Some kernels count the time of throttling as delay, too: what is more than there was time."""
+    mean = throttled.mean(axis=1)
+    wait = case.clocks.phases["wait"].mean(axis=1)
+    more = np.clip(case.ran + case.delayed + mean + wait - case.step_s, 0, mean)
+    share = np.where(mean > 0, more / np.maximum(mean, 1e-12), 0.0)
+    return throttled * share[:, None]
+
+
+def _usable(case: Case, times: Floats) -> Floats:
+    """Leave out ranks with little of it, and what is in the time in which they waited anyway."""
+    kept = np.clip(times, 0, FULL * case.clocks.own)
+    if case.healthy is None:
+        return np.where(kept.mean(axis=1, keepdims=True) >= case.least_s, kept, 0.0)
+    return np.where(kept.mean(axis=1, keepdims=True) >= case.least_s, kept, 0.0)
+
+
+def _has_too_many_threads(case: Case, row: int) -> bool:
+    threads, cores = case.run.threads[row] if row < len(case.run.threads) else (None, None)
+    return threads is not None and cores is not None and threads > cores
+
+
+def _finding(case: Case, cause: str, times: Floats, what: str) -> Finding:
+    row = case.alone(times)
+    chosen = int(times.mean(axis=1).argmax()) if row is None else row
+    seconds, rank = float(times[chosen].mean()), case.clocks.ranks[chosen]
+    lines = [Line("counter", f"telemetry: rank{rank}: {what} {seconds:.3g} s a step")]
+    waits = case.clocks.phases["wait"].mean(axis=1)
+    if row is not None:
+        others = float(np.median(np.delete(waits, row)))
+        lines.append(
+            Line("clock", f"step_clocks: rank {rank} waits {waits[row]:.3g} s a step for others, they {others:.3g} s")
+        )
+    else:
+        own = float(case.clocks.own.mean(axis=1)[chosen])
+        lines.append(
+            Line(
+                "clock",
+                f"step_clocks: rank {rank} is busy for {own:.3g} s a step, this is {100 * seconds / own:.0f} % of it",
+            )
+        )
+    return Finding(id=cause, part=Part(own=times), lines=lines, row=row)
