@@ -81,7 +81,7 @@ class Case:
         return np.asarray(np.maximum(0, self.step_s - self.clocks.phases["wait"].mean(axis=1) - on))
 
     def _per_step(self, measure: str, scale: float) -> Floats:
-        return np.nan_to_num(self.counters.of_rank(measure)).mean(axis=1) * scale
+        return np.asarray(np.nan_to_num(self.counters.of_rank(measure)).mean(axis=1) * scale)
 
     def per_second(self, measure: str) -> Floats:
         """Return how fast a counter of each rank's process grew; 0 if it is unknown."""
@@ -130,7 +130,7 @@ def is_certain(times: Floats) -> bool:
     if len(times) < 2:
         return False
     error = float(times.std(ddof=1)) / len(times) ** 0.5
-    return float(times.mean()) > CERTAIN * error
+    return bool(times.mean() > CERTAIN * error)
 
 
 def moves_with(first: Floats, second: Floats) -> float:

@@ -49,7 +49,7 @@ class Counters:
         times = self._times(row, samples)
         values = samples.get(f"rank{self.clocks.ranks[row]}.{measure}")
         inside = (times >= self.clocks.start[row, 0]) & (times <= self.clocks.end(row))
-        return values[inside & ~np.isnan(values)]
+        return np.asarray(values[inside & ~np.isnan(values)])
 
     def columns(self, kind: str, measure: str) -> list[str]:
         """Return the names of columns like `disk.X.busy` on any node."""
@@ -70,7 +70,7 @@ class Counters:
         """The samples' times by the rank's monotonic clock."""
         if samples.boot_id and samples.boot_id == self.clocks.boots[row]:
             return samples.monotonic
-        return samples.time - self.clocks.wall[row]
+        return np.asarray(samples.time - self.clocks.wall[row])
 
     def _bounds(self, row: int) -> Floats:
         return np.append(self.clocks.start[row], self.clocks.end(row))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,21 +49,22 @@ class Evidence:
 def load(path: Path) -> Evidence:
     """Read what a run's folder has. Raises `UsageError` if its record cannot be read."""
     run = Run.read(path)
-    result = run.read_result()
+    result, steps = run.read_result(), _steps(run)
+    recorded = load_folder(path, run.record.run_id, *_window(result, steps))
+    return replace(recorded, spec=run.record.spec, result=result, steps=steps)
+
+
+def load_folder(path: Path, name: str, first: int = 1, last: int = LAST) -> Evidence:
+    """Read step clocks, samples, marks and the final configuration; of these zero-based steps."""
     ranks, samples = read_steps(path), read_samples(path)
-    steps = _steps(run)
-    clocks = align(ranks, *_window(result, steps)) or align(ranks, 1, LAST)
-    counters = of_samples(clocks, samples) if clocks else None
+    clocks = align(ranks, first, last) or align(ranks, 1, LAST)
     return Evidence(
-        name=run.record.run_id,
+        name=name,
         clocks=clocks,
-        counters=counters,
+        counters=of_samples(clocks, samples) if clocks else None,
         marks=marks_of(clocks, read_marks(path)) if clocks else {},
-        spec=run.record.spec,
-        result=result,
-        steps=steps,
         final=_final(path),
-        threads=_threads(ranks, clocks),
+        threads=tuple((rank.threads, rank.cores) for rank in ranks),
         missing=missing(ranks, samples, clocks),
     )
 
@@ -82,11 +83,6 @@ def _window(result: Result | None, steps: Sequence[Step]) -> tuple[int, int]:
         return 1, LAST
     begin = steps[0].number
     return window.first - begin, window.last - begin
-
-
-def _threads(ranks: Sequence[RankSteps], clocks: Clocks | None) -> tuple[tuple[int | None, int | None], ...]:
-    """Threads and cores of each rank."""
-    return tuple((rank.threads, rank.cores) for rank in ranks) if clocks else ()
 
 
 def _final(path: Path) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from .configuration import differences
 from .course import course
 from .evidence import Evidence, load
 from .finding import Finding, Line
+from .gpus import clocks
 from .loading import loading
 from .network import network
 from .processors import processors
@@ -24,7 +25,7 @@ from .ranks import ranks
 from .recorded import noted
 from .table import CAUSES
 
-RULES: tuple[Callable[[Case], Iterable[Finding]], ...] = (noted, processors, loading, ranks, network, course)
+RULES: tuple[Callable[[Case], Iterable[Finding]], ...] = (noted, processors, clocks, loading, ranks, network, course)
 """In this order: what has a cause is no evidence for the later ones."""
 ITSELF = "its own ranks and steps"
 OUTLIER = 1.5
@@ -72,13 +73,15 @@ def explained(run: Evidence, healthy: Evidence | None, against: str, expected_s:
     parts = [finding.part for finding in findings]
     costs = losses(case.clocks, parts)
     lost, findings, costs = _whole(case, findings, costs, expected_s)
+    causes = _shared_out(case, findings, costs, lost)
     return SlowRun(
         name=run.name,
         step_s=run.step_s,
         against=against,
         lost_s_per_step=lost,
         missing=dict(run.missing),
-        **_shared_out(case, findings, costs, lost),
+        causes=causes,
+        unexplained=max(0.0, 1.0 - sum(cause.share for cause in causes)),
     )
 
 
@@ -119,7 +122,7 @@ def _whole(
     return lost, findings, costs
 
 
-def _shared_out(case: Case, findings: Sequence[Finding], costs: Sequence[float], lost: float) -> dict[str, object]:
+def _shared_out(case: Case, findings: Sequence[Finding], costs: Sequence[float], lost: float) -> tuple[Cause, ...]:
     total = max(lost, sum(costs))
     causes = [
         _cause(case, finding, cost / total, cost / case.step_s)
@@ -128,7 +131,7 @@ def _shared_out(case: Case, findings: Sequence[Finding], costs: Sequence[float],
     ]
     order = ("sure", "likely", "consistent with")
     causes.sort(key=lambda cause: (order.index(cause.certainty) == 2, -cause.share))
-    return {"causes": tuple(causes), "unexplained": max(0.0, 1.0 - sum(cause.share for cause in causes))}
+    return tuple(causes)
 
 
 def _cause(case: Case, finding: Finding, share: float, share_of_step: float) -> Cause:

@@ -54,8 +54,8 @@ def _counted_twice(case: Case, throttled: Floats) -> Floats:
 def _usable(case: Case, times: Floats) -> Floats:
     """Leave out ranks with little of it, and what is in the time in which they waited anyway."""
     kept = np.clip(times, 0, FULL * case.clocks.own)
-    if case.healthy is None:
-        return np.where(kept.mean(axis=1, keepdims=True) >= case.least_s, kept, 0.0)
+    on_gpu = np.array([device != "cpu" for device in case.clocks.devices])[:, None]
+    kept = np.where(on_gpu, np.minimum(kept, case.clocks.slowness), kept)  # the GPU works on meanwhile
     return np.where(kept.mean(axis=1, keepdims=True) >= case.least_s, kept, 0.0)
 
 

@@ -10,6 +10,7 @@ from .budget import Part
 from .case import Case, is_certain
 from .clocks import Floats
 from .finding import Finding, Line
+from .gpus import clock_is_usual, has_foreign_process
 
 FAULTS = 20.0
 """Major faults a second of a rank that waits for its memory."""
@@ -56,6 +57,9 @@ def _causes(case: Case, row: int, excess: Floats) -> Iterator[Finding]:
     if crowded is not None:
         yield _finding("threads", case, row, excess, [*clock, crowded])
         return
+    if case.clocks.devices[row] != "cpu":
+        yield _slow_gpu(case, row, excess, clock)
+        return
     ran = float(case.ran[row] - np.median(case.ran[peers])) if peers else 0.0
     computes = float(np.clip(ran / excess.mean(), 0, 1)) if case.ran.any() else 1.0
     computes = 1.0 if computes > 1 - CPU_SHARE / 2 else 0.0 if computes < CPU_SHARE / 2 else computes
@@ -73,6 +77,16 @@ def _causes(case: Case, row: int, excess: Floats) -> Iterator[Finding]:
         )
         cause = "expert-imbalance" if case.has_experts else "slow-rank"
         yield _finding(cause, case, row, computes * excess, [*clock, *more])
+
+
+def _slow_gpu(case: Case, row: int, excess: Floats, clock: list[Line]) -> Finding:
+    """What ran on a GPU is not in the times of the host's threads."""
+    foreign, usual = has_foreign_process(case, row), clock_is_usual(case, row)
+    if foreign is not None:
+        return _finding("foreign-gpu-process", case, row, excess, [*clock, foreign])
+    if case.has_experts:
+        return _finding("expert-imbalance", case, row, excess, clock)
+    return _finding("slow-gpu", case, row, excess, [*clock, *([usual] if usual else [])])
 
 
 def _standing(case: Case, row: int, times: Floats, clock: list[Line]) -> Finding:
