@@ -6,8 +6,9 @@ from typing import Literal, TypeGuard
 
 from .base import Scalar, Value
 
-Marks = Literal["line", "dashed", "points", "bars"]
-"""How a series is drawn: `bars` span from `x` to `until`, the others connect or mark points."""
+Marks = Literal["line", "dashed", "points", "bars", "cells"]
+"""How a series is drawn: `bars` span from `x` to `until`, and from `low`, or 0; `cells` from `low` to `high`, those of
+later series darker; the others connect or mark points."""
 
 
 class Fact(Value, frozen=True):

@@ -119,6 +119,8 @@ def _series(chart: Chart, series: Series, index: int) -> list[Json]:
         return []
     color, name = {"datum": series.name}, f"s{index}"
     x, y = _axis("x", chart.x), _axis("y", chart.y)
+    if series.marks == "cells":
+        return [_cells(drawn, name, x, y, (index + 1) / len(chart.series))]
     if series.marks == "bars":
         return [_bars(drawn, name, color, x, y, SERIES[index % len(SERIES)] if len(chart.series) > 1 else None)]
     layers = []
@@ -134,11 +136,19 @@ def _series(chart: Chart, series: Series, index: int) -> list[Json]:
 
 def _bars(rows: list[Json], name: str, color: Json, x: Json, y: Json, edge: str | None) -> Json:
     """Bars. Those of several series overlap, so they are transparent and have an edge in their color `edge`."""
-    ends = {"x2": {"field": "until"}, "y2": {"datum": 0}, "description": {"field": "description"}}
+    base = {"field": "low"} if all("low" in row for row in rows) else {"datum": 0}
+    ends = {"x2": {"field": "until"}, "y2": base, "description": {"field": "description"}}
     mark: Json = {"type": "rect", "stroke": "var(--ground)", "strokeWidth": 1}
     if edge is not None:
         mark |= {"fillOpacity": 0.4, "stroke": f"var(--{edge})", "strokeWidth": 2}
     return _layer(f"{name}_bars", rows, mark, {"x": x, "y": y, "color": color, **ends})
+
+
+def _cells(rows: list[Json], name: str, x: Json, y: Json, share: float) -> Json:
+    """Cells of one color, whose opacity says how large the values of the series are."""
+    mark = {"type": "rect", "fill": f"var(--{SERIES[0]})", "fillOpacity": share * share, "clip": True}
+    ends = {"x2": {"field": "until"}, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    return _layer(f"{name}_cells", rows, mark, {"x": x, **ends, "description": {"field": "description"}})
 
 
 def _interval(rows: list[Json], name: str, color: Json, x: Json, y: Json, band: bool) -> Json:
