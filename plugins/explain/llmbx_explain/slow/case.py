@@ -17,6 +17,15 @@ LEAST_SHARE = 0.015
 """What takes less of a step than this is not looked at."""
 UNCERTAIN = 0.2
 """Share by which the time that a counter counts may be wrong."""
+BURST = 1.25
+"""A step that takes this much longer than the median is one in which a rank stood still."""
+CLIPPED = 1.1
+SMALL = 0.12
+"""Share of a step by which healthy ranks on a machine that others use may differ."""
+UNUSUAL = 4.0
+"""Standard deviations of many peers by which a rank that is not healthy differs."""
+FEW = 8
+"""In a group of more ranks, the median of all is that of the peers."""
 CERTAIN = 3.0
 """Standard errors by which a mean has to exceed zero."""
 
@@ -74,11 +83,10 @@ class Case:
         return np.asarray(delays * np.minimum(1, busy / np.maximum(ran + delays, 1e-9)))
 
     @cached_property
-    def off(self) -> Floats:
-        """Seconds that each rank neither ran nor was ready, besides waiting for the others."""
-        threads = np.maximum(1, (self.ran + self._per_step("run_delay", 1e-6)) / self.step_s)
-        on = (self.ran / threads) + self.delayed
-        return np.asarray(np.maximum(0, self.step_s - self.clocks.phases["wait"].mean(axis=1) - on))
+    def asleep(self) -> Floats:
+        """Seconds that each rank neither ran nor was ready, besides waiting for later ranks."""
+        waited = self.clocks.phases["wait"].mean(axis=1) - self.clocks.shared.mean()
+        return np.asarray(np.maximum(0, self.step_s - self.ran - self.delayed - waited))
 
     def _per_step(self, measure: str, scale: float) -> Floats:
         return np.asarray(np.nan_to_num(self.counters.of_rank(measure)).mean(axis=1) * scale)
@@ -118,6 +126,32 @@ class Case:
         number = int(np.isin(states, [ord(letter) for letter in letters]).sum())
         return number / max(1, len(states)), number
 
+    @cached_property
+    def excess(self) -> Floats:
+        """By how much each rank works longer than its peers in each step; may be negative."""
+        usual = np.empty_like(self.work)
+        for first, last in self.groups:
+            usual[first:last] = usual_of(self.work[first:last])
+        return np.asarray(self.work - usual)
+
+    def longer(self, row: int) -> Floats:
+        """Return what to remove from a rank so that it works as long as its peers, with its own noise.
+
+        That is the same time of each step, and the whole of single steps that take much longer.
+        """
+        signed = self.excess[row]
+        always = max(0.0, float(np.median(signed)))
+        bursts = signed - always > (BURST - 1) * float(np.median(self.work[row]))
+        return np.asarray(np.where(bursts, signed, always))
+
+    def is_unusual(self, row: int) -> bool:
+        """Whether a rank differs from its peers by more than they do: of few peers, by much."""
+        means, peers = self.excess.mean(axis=1), self.peers(row)
+        if len(peers) < FEW:
+            return bool(means[row] > SMALL * self.step_s)
+        spread = float(np.median(np.abs(means[peers] - np.median(means[peers]))))
+        return bool(means[row] > UNUSUAL * 1.4826 * spread)
+
     def alone(self, times: Floats) -> int | None:
         """Return the row whose mean is significant if no other one's is; None if all or none are."""
         means = times.mean(axis=1)
@@ -138,3 +172,15 @@ def moves_with(first: Floats, second: Floats) -> float:
     if len(first) < 3 or not first.std() or not second.std():
         return 0.0
     return float(np.corrcoef(first, second)[0, 1])
+
+
+def usual_of(work: Floats) -> Floats:
+    """Return what each rank of a group would take: its peers' median, or alone its own without pauses."""
+    usual = np.median(work, axis=1, keepdims=True)
+    if len(work) == 1:
+        return np.where(work > BURST * usual, usual, work)
+    steady = np.minimum(work, CLIPPED * usual)
+    if len(work) > FEW:
+        return np.tile(np.median(steady, axis=0), (len(work), 1))
+    rows = range(len(work))
+    return np.array([np.median(np.delete(steady, row, axis=0), axis=0) for row in rows])

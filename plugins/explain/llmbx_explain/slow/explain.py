@@ -19,13 +19,25 @@ from .evidence import Evidence, load
 from .finding import Finding, Line
 from .gpus import clocks
 from .loading import loading
+from .memory import memory
 from .network import network
+from .pauses import pauses
 from .processors import processors
 from .ranks import ranks
 from .recorded import noted
 from .table import CAUSES
 
-RULES: tuple[Callable[[Case], Iterable[Finding]], ...] = (noted, processors, clocks, loading, ranks, network, course)
+RULES: tuple[Callable[[Case], Iterable[Finding]], ...] = (
+    noted,
+    memory,
+    processors,
+    pauses,
+    clocks,
+    loading,
+    ranks,
+    network,
+    course,
+)
 """In this order: what has a cause is no evidence for the later ones."""
 ITSELF = "its own ranks and steps"
 OUTLIER = 1.5
@@ -98,7 +110,7 @@ def found(case: Case) -> list[Finding]:
     for rule in RULES:
         new = list(rule(case))
         findings += new
-        case = case.without([finding.part for finding in new])
+        case = case.without([finding.part for finding in new if not finding.is_everywhere])
     return findings
 
 

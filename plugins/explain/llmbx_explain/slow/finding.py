@@ -25,13 +25,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause with its part of the steps, on one rank (its row) or all."""
+    """A cause with its part of the steps, on one rank (its row) or all.
+
+    What `is_everywhere` says nothing about the differences of ranks, so that the later rules ignore it.
+    """
 
     id: str
     part: Part
     lines: Sequence[Line]
     row: int | None = None
     doubt: bool = False
+    is_everywhere: bool = False
 
     def certainty(self, share_of_step: float) -> Certainty:
         """Two kinds of evidence make a cause likely, or sure if it is a large part of a step."""

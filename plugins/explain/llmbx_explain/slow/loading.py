@@ -31,8 +31,8 @@ def loading(case: Case) -> Iterator[Finding]:
         lines.append(Line("counter", f"telemetry: rank{rank}.io.read_bytes: {read / 1e6:.3g} MB/s from the disk"))
         yield Finding(id="disk", part=Part(own=times), lines=lines, row=row)
         return
-    off = min(float(case.off[chosen]), seconds)
-    how = f"slept for {off:.3g} s a step" if off > 0.5 * seconds else f"ran for {case.ran[chosen]:.3g} s a step"
+    slept = min(float(case.asleep[chosen]), seconds)
+    how = f"slept for {slept:.3g} s a step" if slept > 0.5 * seconds else f"ran for {case.ran[chosen]:.3g} s a step"
     if case.ran.any():
         lines.append(Line("counter", f"telemetry: rank{rank}: {how} meanwhile, and read nothing from a disk"))
     yield Finding(id="data-loading", part=Part(own=times), lines=lines, row=row)

@@ -43,7 +43,7 @@ def _longer(case: Case) -> tuple[Floats, list[Line]]:
         more = max(0.0, mean - usual)
         text += f", {usual:.3g} s in the other run"
         return shared * (more / max(mean, 1e-9)), [Line("clock", text)]
-    slept = case.step_s - case.clocks.phases["data"].mean(axis=1) - case.ran - case.delayed
+    slept = case.asleep - case.clocks.phases["data"].mean(axis=1)
     idle = float(np.clip(slept.min(), 0, mean))
     uncertain = UNCERTAIN * float(case.taken.mean(axis=1).max())
     if not case.ran.any() or idle < max(IDLE * mean, uncertain):

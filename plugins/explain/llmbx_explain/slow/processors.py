@@ -7,10 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from .budget import Part
-from .case import Case
+from .case import SMALL, Case
 from .clocks import Floats
 from .finding import Finding, Line
 
+WAITED = "schedstat: ready, but did not run for"
+DISTURBED = 0.25
+"""A step of which this share was lost to other work on all ranks: less is usual on a machine that others use."""
 FULL = 0.9
 """Share of a step after which a rank has no more time to lose to its processors."""
 
@@ -19,13 +22,28 @@ def processors(case: Case) -> Iterator[Finding]:
     """Yield what the ranks lost to their cgroup's limit and to other work on their cores."""
     throttled = _throttled(case)
     limit = _usable(case, throttled)
-    waited = _usable(case, _delayed(case) - _counted_twice(case, throttled))
-    crowded = np.array([_has_too_many_threads(case, row) for row in range(len(waited))])
-    waited[crowded] = 0.0  # the rank's own threads wait for each other
     if limit.any():
         yield _finding(case, "cpu-limit", limit, "cpu.stat: throttled")
-    if waited.any():
-        yield _finding(case, "cpu-contention", waited, "schedstat: ready, but did not run for")
+    waited = np.maximum(0, _delayed(case) - _counted_twice(case, throttled))
+    for row in range(len(waited)):
+        if _has_too_many_threads(case, row):
+            waited[row] = 0.0  # the rank's own threads wait for each other
+    common = _common(case, waited)
+    special = _usable(case, waited - common)
+    if case.alone(special) is None:
+        special = np.zeros_like(waited)
+    if special.any():
+        yield _finding(case, "cpu-contention", special, WAITED)
+    everywhere = _usable(case, np.where(special.any(axis=1, keepdims=True), common, waited))
+    if everywhere.any():
+        yield _finding(case, "cpu-contention", everywhere, WAITED, is_everywhere=True)
+
+
+def _common(case: Case, waited: Floats) -> Floats:
+    """The part of the delays that the rank with the smallest share of them has, too."""
+    own = case.clocks.own
+    share = float((waited.mean(axis=1) / np.maximum(own.mean(axis=1), 1e-9)).min()) if len(own) > 1 else 1.0
+    return np.minimum(waited, share * own)
 
 
 def _throttled(case: Case) -> Floats:
@@ -45,8 +63,8 @@ def _delayed(case: Case) -> Floats:
 def _counted_twice(case: Case, throttled: Floats) -> Floats:
     """Some kernels count the time of throttling as delay, too: what is more than there was time."""
     mean = throttled.mean(axis=1)
-    wait = case.clocks.phases["wait"].mean(axis=1)
-    more = np.clip(case.ran + case.delayed + mean + wait - case.step_s, 0, mean)
+    waited = case.clocks.phases["wait"].mean(axis=1) - case.clocks.shared.mean()
+    more = np.clip(case.ran + case.delayed + mean + waited - case.step_s, 0, np.minimum(mean, case.delayed))
     share = np.where(mean > 0, more / np.maximum(mean, 1e-12), 0.0)
     return throttled * share[:, None]
 
@@ -64,8 +82,8 @@ def _has_too_many_threads(case: Case, row: int) -> bool:
     return threads is not None and cores is not None and threads > cores
 
 
-def _finding(case: Case, cause: str, times: Floats, what: str) -> Finding:
-    row = case.alone(times)
+def _finding(case: Case, cause: str, times: Floats, what: str, is_everywhere: bool = False) -> Finding:
+    row = None if is_everywhere else case.alone(times)
     chosen = int(times.mean(axis=1).argmax()) if row is None else row
     seconds, rank = float(times[chosen].mean()), case.clocks.ranks[chosen]
     lines = [Line("counter", f"telemetry: rank{rank}: {what} {seconds:.3g} s a step")]
@@ -83,4 +101,6 @@ def _finding(case: Case, cause: str, times: Floats, what: str) -> Finding:
                 f"step_clocks: rank {rank} is busy for {own:.3g} s a step, this is {100 * seconds / own:.0f} % of it",
             )
         )
-    return Finding(id=cause, part=Part(own=times), lines=lines, row=row)
+    usual = DISTURBED if is_everywhere else SMALL if cause == "cpu-contention" else 0.0
+    doubt = seconds < usual * case.step_s
+    return Finding(id=cause, part=Part(own=times), lines=lines, row=row, doubt=doubt, is_everywhere=is_everywhere)
