@@ -380,9 +380,9 @@ def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
 def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
     """Return report sections about the run's artifacts: text, figures, tables and charts.
 
-    When: by `llmbx report`, for a run that has ended. Called for each of the run's profilers, and for the plugins that
-    bring companions (`register_companions`). Use the files that the profiler's check wrote (`register_checks`); change
-    no file, and be fast. Every number needs a unit. Open files with `RunFolder(path=run_dir)`, as in `figures`.
+    When: by `llmbx report`, for a run that has ended. Called for each of the run's profilers, and for every plugin that
+    is no profiler. Use the files that the profiler's check wrote (`register_checks`); change no file, and be fast.
+    Every number needs a unit. Open files with `RunFolder(path=run_dir)`, as in `figures`.
 
     Example::
 

@@ -441,8 +441,9 @@ class Plugins:
     def report_sections(self, spec: RunSpec, run_dir: Path) -> list[Section]:
         """Return the report sections of a run; a plugin that fails has one section with its error."""
         sections: list[Section] = []
-        watching = hooks.implementers(self.manager, "register_companions")
-        for name in dict.fromkeys((*spec.profilers, *watching)):
+        unused = set(self.profilers()).difference(spec.profilers)
+        asked = [name for name in hooks.implementers(self.manager, "report_sections") if name not in unused]
+        for name in dict.fromkeys((*spec.profilers, *asked)):
             try:
                 answers = self.ask(name, "report_sections", spec=spec, run_dir=run_dir)
                 sections += [section for answer in answers for section in answer]
