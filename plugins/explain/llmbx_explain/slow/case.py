@@ -19,7 +19,7 @@ UNCERTAIN = 0.2
 """Share by which the time that a counter counts may be wrong."""
 BURST = 1.25
 """A step that takes this much longer than the median is one in which a rank stood still."""
-CLIPPED = 1.1
+TYPICAL = 0.1
 SMALL = 0.12
 """Share of a step by which healthy ranks on a machine that others use may differ."""
 UNUSUAL = 4.0
@@ -132,7 +132,8 @@ class Case:
         usual = np.empty_like(self.work)
         for first, last in self.groups:
             usual[first:last] = usual_of(self.work[first:last])
-        return np.asarray(self.work - usual)
+        least = -TYPICAL * np.median(self.work, axis=1, keepdims=True)
+        return np.asarray(np.maximum(self.work - usual, least))  # a pause of a peer says little
 
     def longer(self, row: int) -> Floats:
         """Return what to remove from a rank so that it works as long as its peers, with its own noise.
@@ -179,8 +180,7 @@ def usual_of(work: Floats) -> Floats:
     usual = np.median(work, axis=1, keepdims=True)
     if len(work) == 1:
         return np.where(work > BURST * usual, usual, work)
-    steady = np.minimum(work, CLIPPED * usual)
     if len(work) > FEW:
-        return np.tile(np.median(steady, axis=0), (len(work), 1))
+        return np.tile(np.median(work, axis=0), (len(work), 1))
     rows = range(len(work))
-    return np.array([np.median(np.delete(steady, row, axis=0), axis=0) for row in rows])
+    return np.array([np.median(np.delete(work, row, axis=0), axis=0) for row in rows])

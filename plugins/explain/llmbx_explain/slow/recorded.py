@@ -10,8 +10,12 @@ from .budget import Part
 from .case import Case
 from .clocks import Floats
 from .finding import Finding, Line
+from .ranks import waits_least
 
 KINDS = ("checkpoint", "evaluation", "garbage-collection", "compile")
+BETWEEN_STEPS = ("checkpoint", "evaluation")
+LARGE = 0.25
+"""Share of the longest mark from which a step counts as one with it."""
 MOST_NAMED = 4
 """Steps that are named in a line of evidence."""
 
@@ -28,6 +32,8 @@ def noted(case: Case) -> Iterator[Finding]:
 
 def _cost(case: Case, kind: str, marks: Floats) -> Floats:
     """What is between steps keeps all ranks: the longer time until the next step counts, on each."""
+    if kind not in BETWEEN_STEPS:
+        return marks
     outside, steps = case.clocks.phases["outside"], marks.any(axis=0)
     usual = np.median(outside[:, ~steps], axis=1) if (~steps).any() else np.zeros(len(outside))
     longer = np.maximum(0, outside - usual[:, None])
@@ -42,9 +48,13 @@ def _lines(case: Case, kind: str, marks: Floats, times: Floats) -> list[Line]:
     shown = ", ".join(str(int(step)) for step in steps[:MOST_NAMED]) + (", …" if len(steps) > MOST_NAMED else "")
     file = f"step_clocks/rank-{case.clocks.ranks[row]}.marks"
     taken = f"{len(places)} times in {len(case.clocks.step)} steps, {marks[:, places].max(axis=0).mean():.3g} s each"
-    period = case.clocks.period
-    slower = period[places].mean() - (np.delete(period, places).mean() if len(places) < len(period) else 0.0)
     lines = [Line("program", f"{file}: {kind} {taken} (zero-based steps {shown})")]
-    if slower > 0.3 * times.max(axis=0)[places].mean():
-        lines.append(Line("clock", f"step_clocks: these steps take {slower:.3g} s longer than the others"))
+    large = marks.max(axis=0) > LARGE * marks.max()
+    period = case.clocks.period
+    slower = float(period[large].mean() - period[~large].mean()) if (~large).sum() > 2 else 0.0
+    if slower > 0.3 * times.max(axis=0)[large].mean():
+        text = f"step_clocks: steps with it take {slower:.3g} s longer than the others"
+        lines.append(Line("clock", text))
+    elif case.excess[row].mean() > case.least_s:
+        lines.append(waits_least(case, row))
     return lines

@@ -72,8 +72,8 @@ def _causes(slow: SlowRun) -> Table | None:
     rows = tuple(
         (
             cause.id,
-            None if cause.rank is None else str(cause.rank),
-            cause.node,
+            "all" if cause.rank is None else str(cause.rank),
+            cause.node or "all",
             100 * cause.share,
             cause.certainty,
             "; ".join(cause.evidence),

@@ -1,0 +1,260 @@
+"""Which causes are named, on which rank and with which share, by synthetic runs whose causes are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llmbx_explain.slow.budget import Part, losses, mean_s
+from llmbx_explain.slow.causes import Cause, SlowRun
+from llmbx_explain.slow.evidence import Evidence
+from llmbx_explain.slow.explain import ITSELF, explained
+from llmbx_explain.slow.render import text
+from llmbx_explain.slow.table import CAUSES
+
+from .synthetic import STEPS, clocks_of, even_work, ran, run_of
+
+
+def explain(run: Evidence, healthy: Evidence | None = None) -> SlowRun:
+    """Explain, and check what holds for each run."""
+    if healthy is None:
+        slow = explained(run, None, ITSELF, None)
+    else:
+        slow = explained(run, healthy, healthy.name, healthy.step_s)
+    assert sum(cause.share for cause in slow.causes) + slow.unexplained == pytest.approx(1.0)
+    assert all(len(line) <= 80 for line in text(slow).splitlines())
+    return slow
+
+
+def first(slow: SlowRun) -> Cause:
+    assert slow.causes, "no cause is named"
+    return slow.causes[0]
+
+
+def lost(slow: SlowRun, cause: Cause) -> float:
+    """What a cause takes of a step, in percent."""
+    assert slow.lost_s_per_step is not None and slow.step_s is not None
+    return 100 * cause.share * slow.lost_s_per_step / slow.step_s
+
+
+def test_a_healthy_run_has_no_cause() -> None:
+    clocks = clocks_of(even_work())
+    slow = explain(run_of(clocks, ran(clocks)))
+    assert slow.causes == () and slow.lost_s_per_step == pytest.approx(0.0, abs=1e-9)
+
+
+def late(rank: int, more: float = 0.1) -> Any:
+    work = even_work()
+    work[rank] += more
+    return clocks_of(work)
+
+
+def test_a_rank_that_computes_more() -> None:
+    clocks = late(2)
+    slow = explain(run_of(clocks, ran(clocks)))
+    cause = first(slow)
+    assert (cause.id, cause.rank, cause.node, cause.certainty) == ("slow-rank", 2, "synthetic", "sure")
+    assert lost(slow, cause) == pytest.approx(100 * 0.1 / 0.42, abs=1.5)
+
+
+def test_with_one_kind_of_evidence_a_cause_is_only_consistent_with_it() -> None:
+    assert first(explain(run_of(late(2)))).certainty == "consistent with"
+
+
+@pytest.mark.parametrize(
+    ("counter", "cause"), [("run_delay", "cpu-contention"), ("throttled", "cpu-limit")], ids=["delay", "limit"]
+)
+def test_a_rank_whose_processor_is_taken(counter: str, cause: str) -> None:
+    clocks = late(1)
+    columns = ran(clocks, {1: 0.1})
+    columns[f"rank1.{counter}"] = np.full(STEPS - 2, 0.1e6)
+    named = first(slow := explain(run_of(clocks, columns)))
+    assert (named.id, named.rank, named.certainty) == (cause, 1, "sure")
+    assert lost(slow, named) == pytest.approx(24, abs=2)
+
+
+def test_all_ranks_whose_processors_are_taken() -> None:
+    clocks = clocks_of(even_work(seconds=0.5))
+    columns = ran(clocks, dict.fromkeys(range(4), 0.3))
+    for rank in range(4):
+        columns[f"rank{rank}.run_delay"] = np.full(STEPS - 2, 0.3e6)
+    named = first(explain(run_of(clocks, columns)))
+    assert (named.id, named.rank, named.certainty) == ("cpu-contention", None, "sure")
+
+
+def test_a_little_contention_on_all_ranks_is_usual() -> None:
+    clocks = clocks_of(even_work())
+    columns = ran(clocks, dict.fromkeys(range(4), 0.03))
+    for rank in range(4):
+        columns[f"rank{rank}.run_delay"] = np.full(STEPS - 2, 0.03e6)
+    assert {cause.certainty for cause in explain(run_of(clocks, columns)).causes} == {"consistent with"}
+
+
+def test_a_rank_that_is_stopped_at_times() -> None:
+    work, stopped = even_work(), np.zeros(STEPS)
+    stopped[::10] = 1.0
+    work[3] += stopped
+    clocks = clocks_of(work)
+    columns = ran(clocks, {3: stopped[1:-1]})
+    slow = explain(run_of(clocks, {**columns, "rank3.state": 84.0}))
+    assert (first(slow).id, first(slow).rank, first(slow).certainty) == ("paused-process", 3, "sure")
+    assert lost(slow, first(slow)) == pytest.approx(100 * 0.1 / 0.42, abs=3)
+
+
+@pytest.mark.parametrize(("swapped", "cause"), [(0.0, "memory-pressure"), (2e5, "swap")])
+def test_a_rank_that_waits_for_its_memory(swapped: float, cause: str) -> None:
+    clocks = late(0)
+    columns = {**ran(clocks, {0: 0.1}), "rank0.major_faults": np.full(STEPS - 2, 300.0), "rank0.swap": swapped}
+    columns["paging.swap_in"] = np.full(STEPS - 2, 300.0)
+    named = first(explain(run_of(clocks, columns)))
+    assert (named.id, named.rank, named.certainty) == (cause, 0, "sure")
+
+
+@pytest.mark.parametrize(("read", "cause"), [(0.0, "data-loading"), (4e6, "disk")])
+@pytest.mark.parametrize("rank", [None, 2])
+def test_slow_loading(read: float, cause: str, rank: int | None) -> None:
+    data = np.zeros((4, STEPS))
+    data[slice(None) if rank is None else rank] = 0.1
+    clocks = clocks_of(even_work(), data)
+    columns = {**ran(clocks), **{f"rank{row}.io.read_bytes": np.full(STEPS - 2, read) for row in range(4)}}
+    slow = explain(run_of(clocks, columns))
+    assert (first(slow).id, first(slow).rank, first(slow).certainty) == (cause, rank, "sure")
+    assert lost(slow, first(slow)) == pytest.approx(24, abs=3)
+
+
+def test_what_the_program_noted() -> None:
+    work, marks = even_work(), np.zeros((4, STEPS))
+    marks[1, ::3] = 0.3
+    clocks = clocks_of(work + marks)
+    run = run_of(clocks, ran(clocks), marks={"garbage-collection": marks[:, 1:-1]})
+    slow = explain(run)
+    assert (first(slow).id, first(slow).rank, first(slow).certainty) == ("garbage-collection", 1, "sure")
+    assert lost(slow, first(slow)) == pytest.approx(100 * 0.1 / 0.42, abs=3)
+
+
+@pytest.mark.parametrize(("again", "cause"), [(0.0, "network-latency"), (30.0, "network-loss")])
+def test_a_network_for_which_all_ranks_wait(again: float, cause: str) -> None:
+    clocks = clocks_of(even_work(), shared=0.2)
+    columns = {**ran(clocks), "tcp.retransmitted": np.full(STEPS - 2, again)}
+    named = first(slow := explain(run_of(clocks, columns)))
+    assert (named.id, named.rank) == (cause, None)
+    assert lost(slow, named) == pytest.approx(100 * 0.18 / 0.5, abs=3)
+
+
+def test_first_steps_that_are_slow_and_steps_that_get_slower() -> None:
+    number = np.arange(STEPS)
+    warm = clocks_of(even_work() + 0.5 * 0.5 ** (number / 10))
+    assert first(explain(run_of(warm, ran(warm)))).id == "warm-up"
+    drift = clocks_of(even_work() + 0.001 * number)
+    named = first(slow := explain(run_of(drift, ran(drift))))
+    assert named.id == "drift" and lost(slow, named) == pytest.approx(100 * 0.1 / 0.42, abs=4)
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "after", "cause"),
+    [
+        ("model.recompute_granularity", None, "full", "recompute"),
+        ("model.params_dtype", "bf16", "fp32", "dtype-fallback"),
+        ("model.cuda_graph_impl", "local", "none", "graphs-off"),
+        ("model.num_layers", 3, 4, "wrong-work"),
+        ("train.num_microbatches", 8, 2, "bubble"),
+    ],
+)
+def test_work_that_differs_from_the_other_run(key: str, before: object, after: object, cause: str) -> None:
+    usual, slow = clocks_of(even_work()), clocks_of(even_work(seconds=0.4))
+    healthy = run_of(usual, ran(usual), final={key: before, "model.hidden_size": 64})
+    result = explain(run_of(slow, ran(slow), final={key: after, "model.hidden_size": 64}), healthy)
+    named = first(result)
+    assert (named.id, named.rank, named.certainty) == (cause, None, "sure")
+    assert named.share == pytest.approx(1.0, abs=0.02) and f"{key} {before} -> {after}" in named.evidence[0]
+
+
+def test_a_network_that_is_slower_than_in_the_other_run() -> None:
+    usual, slow = clocks_of(even_work()), clocks_of(even_work(), shared=0.12)
+    named = first(explain(run_of(slow, ran(slow)), run_of(usual, ran(usual))))
+    assert named.id.startswith("network") and named.share > 0.95
+
+
+# ---- GPUs, by synthetic samples
+
+
+def gpus(clocks: Any, mhz: dict[int, float] | None = None, **more: Any) -> Evidence:
+    """A run on synthetic GPUs with these clocks instead of 1,900 MHz."""
+    columns: dict[str, Any] = {}
+    for row in range(4):
+        columns[f"gpu{row}.clock.sm"] = float((mhz or {}).get(row, 1900.0))
+        columns[f"gpu{row}.busy"] = 99.0
+    facts = {f"gpu{row}": {"uuid": f"GPU-synthetic-{row}", "sm_max_mhz": 1980} for row in range(4)}
+    return run_of(clocks, {**columns, **more.pop("columns", {})}, facts, **more)
+
+
+def on_gpus(work: Any) -> Any:
+    return clocks_of(work, device="cuda", uuid="GPU-synthetic")
+
+
+@pytest.mark.parametrize(
+    ("counter", "cause"),
+    [("throttled.power", "throttle-power"), ("throttled.thermal", "throttle-thermal"), (None, "clock-limit")],
+)
+def test_a_gpu_with_a_lower_clock(counter: str | None, cause: str) -> None:
+    work = even_work()
+    work[2] /= 0.8
+    clocks = on_gpus(work)
+    columns = {f"gpu2.{counter}": 0.8e9 * clocks.period} if counter else {}
+    slow = explain(gpus(clocks, {2: 1520.0}, columns=columns))
+    assert (first(slow).id, first(slow).rank, first(slow).certainty) == (cause, 2, "sure")
+    assert lost(slow, first(slow)) == pytest.approx(100 * 0.075 / 0.395, abs=3)
+
+
+def test_a_gpu_that_is_slow_at_the_usual_clock() -> None:
+    work = even_work()
+    work[1] *= 1.3
+    named = first(explain(gpus(on_gpus(work))))
+    assert (named.id, named.rank, named.certainty) == ("slow-gpu", 1, "sure")
+
+
+def test_a_gpu_with_another_process() -> None:
+    work = even_work()
+    work[1] *= 1.3
+    named = first(explain(gpus(on_gpus(work), columns={"gpu1.foreign_processes": 1.0})))
+    assert (named.id, named.rank, named.certainty) == ("foreign-gpu-process", 1, "sure")
+
+
+def test_a_clock_that_is_capped_by_a_tenth_is_told_from_slower_software() -> None:
+    """Of 20 pairs of runs each, at other clocks, noise and shares of the work that the clock matters for."""
+    capped = software = 0
+    for seed in range(20):
+        chance = np.random.default_rng(seed)
+        clock, part = 1500.0 + 450 * chance.random(), 0.7 + 0.3 * chance.random()
+        healthy = gpus(on_gpus(even_work(seed=seed)), dict.fromkeys(range(4), clock))
+        slower = even_work(seed=seed + 100) * (1 + part / 9)
+        lower = gpus(on_gpus(slower), dict.fromkeys(range(4), 0.9 * clock))
+        same = gpus(on_gpus(slower), dict.fromkeys(range(4), clock))
+        capped += first(explain(lower, healthy)).id == "clock-limit"
+        software += not any(cause.id in ("clock-limit", "throttle-power") for cause in explain(same, healthy).causes)
+    assert capped >= 19 and software >= 19
+
+
+# ---- the budget
+
+
+def test_two_ranks_that_are_equally_late_share_the_loss() -> None:
+    work = even_work()
+    work[:2] += 0.1
+    clocks = clocks_of(work)
+    parts = [Part(own=np.eye(4)[row][:, None] * np.full(STEPS - 2, 0.1)) for row in (0, 1)]
+    costs = losses(clocks, parts)
+    assert costs[0] == pytest.approx(costs[1], rel=0.2)
+    assert sum(costs) == pytest.approx(mean_s(clocks, []) - mean_s(clocks, parts))
+
+
+def test_time_of_a_rank_for_which_nobody_waits_costs_nothing() -> None:
+    clocks = late(0)
+    part = Part(own=np.eye(4)[1][:, None] * np.full(STEPS - 2, 0.1))
+    assert losses(clocks, [part]) == [pytest.approx(0.0, abs=1e-9)]
+
+
+def test_each_cause_has_something_to_confirm_and_to_do() -> None:
+    assert all(advice.confirm and advice.do for advice in CAUSES.values())
