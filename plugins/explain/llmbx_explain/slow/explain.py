@@ -27,7 +27,8 @@ from .ranks import ranks
 from .recorded import noted
 from .table import CAUSES
 
-RULES: tuple[Callable[[Case], Iterable[Finding]], ...] = (
+Rule = Callable[[Case], Iterable[Finding]]
+RULES: tuple[Rule, ...] = (
     noted,
     memory,
     processors,
@@ -39,6 +40,8 @@ RULES: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     course,
 )
 """In this order: what has a cause is no evidence for the later ones."""
+RELATIVE = (clocks, loading, network)
+"""Those that look at the other run themselves, if there is one."""
 ITSELF = "its own ranks and steps"
 OUTLIER = 1.5
 NAMED_SHARE = 0.005
@@ -84,6 +87,8 @@ def explained(run: Evidence, healthy: Evidence | None, against: str, expected_s:
     findings = found(case)
     parts = [finding.part for finding in findings]
     costs = losses(case.clocks, parts)
+    if case.healthy is not None:
+        costs = _beyond(case.healthy, findings, costs)
     lost, findings, costs = _whole(case, findings, costs, expected_s)
     causes = _shared_out(case, findings, costs, lost)
     return SlowRun(
@@ -104,10 +109,25 @@ def case_of(evidence: Evidence | None) -> Case | None:
     return Case(run=evidence, clocks=evidence.clocks, counters=evidence.counters)
 
 
-def found(case: Case) -> list[Finding]:
+def _beyond(healthy: Case, findings: Sequence[Finding], costs: Sequence[float]) -> list[float]:
+    """Return what each finding costs beyond what the same cause costs the other run."""
+    theirs = found(healthy, [rule for rule in RULES if rule not in RELATIVE])
+    usual: dict[str, float] = {}
+    their_costs = losses(healthy.clocks, [finding.part for finding in theirs])
+    for finding, cost in zip(theirs, their_costs, strict=True):
+        usual[finding.id] = usual.get(finding.id, 0.0) + cost
+    beyond = []
+    for finding, cost in zip(findings, costs, strict=True):
+        same = min(cost, usual.get(finding.id, 0.0))
+        usual[finding.id] = usual.get(finding.id, 0.0) - same
+        beyond.append(cost - same)
+    return beyond
+
+
+def found(case: Case, rules: Sequence[Rule] = RULES) -> list[Finding]:
     """Return what the rules find, each without what earlier ones found."""
     findings: list[Finding] = []
-    for rule in RULES:
+    for rule in rules:
         new = list(rule(case))
         findings += new
         case = case.without([finding.part for finding in new if not finding.is_everywhere])

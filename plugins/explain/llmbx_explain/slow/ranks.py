@@ -34,6 +34,8 @@ def _cause(case: Case, row: int, excess: Floats) -> Finding:
         return _slow_gpu(case, row, excess, clock)
     ran = float(case.ran[row] - np.median(case.ran[peers])) if peers else 0.0
     cause = "expert-imbalance" if case.has_experts else "slow-rank"
+    if case.has_experts:
+        excess = excess * len(peers) / (len(peers) + 1)  # balanced, the others do what it does not
     if ran > CPU_SHARE * excess.mean():
         clock.append(Line("counter", f"telemetry: rank{rank}.ran: {ran:.3g} s a step more than its peers"))
     return of_row(cause, case, row, excess, clock, doubt=not case.is_unusual(row))
