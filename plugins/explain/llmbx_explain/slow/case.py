@@ -20,8 +20,8 @@ UNCERTAIN = 0.2
 BURST = 1.25
 """A step that takes this much longer than the median is one in which a rank stood still."""
 TYPICAL = 0.1
-SMALL = 0.12
-"""Share of a step by which healthy ranks on a machine that others use may differ."""
+SMALL, VARIATION = 0.12, 1.5
+"""Share of a step by which healthy ranks may differ at most, and of the variation of their steps."""
 UNUSUAL = 4.0
 """Standard deviations of many peers by which a rank that is not healthy differs."""
 FEW = 8
@@ -86,7 +86,8 @@ class Case:
     def asleep(self) -> Floats:
         """Seconds that each rank neither ran nor was ready, besides waiting for later ranks."""
         waited = self.clocks.phases["wait"].mean(axis=1) - self.clocks.shared.mean()
-        return np.asarray(np.maximum(0, self.step_s - self.ran - self.delayed - waited))
+        delays = self._per_step("run_delay", 1e-6)
+        return np.asarray(np.maximum(0, self.step_s - self.ran - delays - waited))
 
     def _per_step(self, measure: str, scale: float) -> Floats:
         return np.asarray(np.nan_to_num(self.counters.of_rank(measure)).mean(axis=1) * scale)
@@ -145,11 +146,17 @@ class Case:
         bursts = signed - always > (BURST - 1) * float(np.median(self.work[row]))
         return np.asarray(np.where(bursts, signed, always))
 
+    @cached_property
+    def usual_s(self) -> float:
+        """Time of a step by which healthy ranks may differ, given how much their steps vary."""
+        noise = float(np.median(self.work.std(axis=1)))
+        return min(SMALL * self.step_s, self.least_s + VARIATION * noise)
+
     def is_unusual(self, row: int) -> bool:
         """Whether a rank differs from its peers by more than they do: of few peers, by much."""
         means, peers = self.excess.mean(axis=1), self.peers(row)
         if len(peers) < FEW:
-            return bool(means[row] > SMALL * self.step_s)
+            return bool(means[row] > self.usual_s)
         spread = float(np.median(np.abs(means[peers] - np.median(means[peers]))))
         return bool(means[row] > UNUSUAL * 1.4826 * spread)
 

@@ -34,11 +34,10 @@ class Finding:
     part: Part
     lines: Sequence[Line]
     row: int | None = None
-    doubt: bool = False
     is_everywhere: bool = False
 
     def certainty(self, share_of_step: float) -> Certainty:
         """Two kinds of evidence make a cause likely, or sure if it is a large part of a step."""
-        if self.doubt or len({line.kind for line in self.lines}) < 2:
+        if len({line.kind for line in self.lines}) < 2:
             return "consistent with"
         return "sure" if share_of_step >= SURE_SHARE else "likely"

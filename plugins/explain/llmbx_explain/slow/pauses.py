@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .case import BURST, SMALL, Case
+from .case import BURST, Case
 from .clocks import Floats
 from .finding import Finding, Line
 from .ranks import of_row, waits_least
@@ -29,7 +29,9 @@ def pauses(case: Case) -> Iterator[Finding]:
         if case.clocks.devices[row] != "cpu" or slept[row] < max(case.least_s, COMMON * others):
             continue
         own, shared = _bursts(case, row), _long(case)
-        if own.mean() + shared.mean() >= max(case.least_s, COVERED * (slept[row] - others)):
+        number = case.share_in_state(row, "Tt")[1]
+        least_s = case.least_s if number else case.usual_s
+        if own.mean() + shared.mean() >= max(least_s, COVERED * (slept[row] - others)):
             yield _finding(case, row, own, shared, float(slept[row]))
 
 
@@ -58,5 +60,4 @@ def _finding(case: Case, row: int, own: Floats, shared: Floats, slept: float) ->
     lines.append(Line("counter", f"telemetry: rank{rank}: neither ran nor was ready for {slept:.3g} s a step"))
     if number:
         lines.append(Line("counter", f"telemetry: rank{rank}.state: stopped in {number} samples ({100 * share:.0f} %)"))
-    doubt = float((own + shared).mean()) < SMALL * case.step_s and not number
-    return of_row("paused-process", case, row, own, lines, shared, doubt)
+    return of_row("paused-process", case, row, own, lines, shared)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .budget import Part
-from .case import SMALL, Case
+from .case import Case
 from .clocks import Floats
 from .finding import Finding, Line
 
@@ -30,20 +30,22 @@ def processors(case: Case) -> Iterator[Finding]:
             waited[row] = 0.0  # the rank's own threads wait for each other
     common = _common(case, waited)
     special = _usable(case, waited - common)
-    if case.alone(special) is None:
+    if case.alone(special) is None or special.mean(axis=1).max() < case.usual_s:
         special = np.zeros_like(waited)
     if special.any():
         yield _finding(case, "cpu-contention", special, WAITED)
     everywhere = _usable(case, np.where(special.any(axis=1, keepdims=True), common, waited))
-    if everywhere.any():
+    if everywhere.mean(axis=1).max() >= DISTURBED * case.step_s:
         yield _finding(case, "cpu-contention", everywhere, WAITED, is_everywhere=True)
 
 
 def _common(case: Case, waited: Floats) -> Floats:
     """The part of the delays that the rank with the smallest share of them has, too."""
-    own = case.clocks.own
-    share = float((waited.mean(axis=1) / np.maximum(own.mean(axis=1), 1e-9)).min()) if len(own) > 1 else 1.0
-    return np.minimum(waited, share * own)
+    if len(waited) == 1:
+        return waited
+    undisturbed = np.maximum(case.clocks.own - waited, 0)
+    shares = waited.mean(axis=1) / np.maximum(undisturbed.mean(axis=1), 1e-9)
+    return np.minimum(waited, float(shares.min()) * undisturbed)
 
 
 def _throttled(case: Case) -> Floats:
@@ -101,6 +103,4 @@ def _finding(case: Case, cause: str, times: Floats, what: str, is_everywhere: bo
                 f"step_clocks: rank {rank} is busy for {own:.3g} s a step, this is {100 * seconds / own:.0f} % of it",
             )
         )
-    usual = DISTURBED if is_everywhere else SMALL if cause == "cpu-contention" else 0.0
-    doubt = seconds < usual * case.step_s
-    return Finding(id=cause, part=Part(own=times), lines=lines, row=row, doubt=doubt, is_everywhere=is_everywhere)
+    return Finding(id=cause, part=Part(own=times), lines=lines, row=row, is_everywhere=is_everywhere)

@@ -20,7 +20,9 @@ def ranks(case: Case) -> Iterator[Finding]:
     """Yield what steps lost to ranks that work longer than their peers."""
     means = case.excess.mean(axis=1)
     for row in map(int, np.flatnonzero(means >= case.least_s)):
-        if means[row] >= case.least_of(row) and is_certain(case.excess[row]):
+        if means[row] < case.least_of(row) or not is_certain(case.excess[row]):
+            continue
+        if case.is_unusual(row):
             yield _cause(case, row, case.longer(row))
 
 
@@ -38,7 +40,7 @@ def _cause(case: Case, row: int, excess: Floats) -> Finding:
         excess = excess * len(peers) / (len(peers) + 1)  # balanced, the others do what it does not
     if ran > CPU_SHARE * excess.mean():
         clock.append(Line("counter", f"telemetry: rank{rank}.ran: {ran:.3g} s a step more than its peers"))
-    return of_row(cause, case, row, excess, clock, doubt=not case.is_unusual(row))
+    return of_row(cause, case, row, excess, clock)
 
 
 def _slow_gpu(case: Case, row: int, excess: Floats, clock: list[Line]) -> Finding:
@@ -75,10 +77,9 @@ def of_row(
     times: Floats,
     lines: list[Line],
     shared: Floats | None = None,
-    doubt: bool = False,
 ) -> Finding:
     """Return a finding about time of one rank, and about communication if it is given."""
     own = np.zeros_like(case.clocks.own)
     own[row] = times
     part = Part(own=own, shared=shared)
-    return Finding(id=cause, part=part, lines=lines, row=row, doubt=doubt)
+    return Finding(id=cause, part=part, lines=lines, row=row)
