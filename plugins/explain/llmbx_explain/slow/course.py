@@ -15,6 +15,8 @@ SLOW = 1.1
 """A first step is slow if it takes this much longer than the later ones."""
 LATER = 0.5
 """The share of the steps, at the end, that is called later."""
+LEAST_SHARE = 0.05
+"""Share of a step that a change over the run costs at least."""
 GROWS = 0.03
 TREND = 0.6
 """Least correlation of the step time with the number of the step, to call it a drift."""
@@ -28,7 +30,7 @@ def course(case: Case) -> Iterator[Finding]:
     if len(times) < 2 * SMOOTH:
         return
     begin = _first_steps(times)
-    if begin.mean() >= case.least_s:
+    if begin.mean() >= LEAST_SHARE * case.step_s:
         yield _finding(
             case,
             "warm-up",
@@ -42,7 +44,7 @@ def course(case: Case) -> Iterator[Finding]:
         slope > 0
         and slope * len(times) > GROWS * start
         and moves_with(number, times) > TREND
-        and trend.mean() >= case.least_s
+        and trend.mean() >= LEAST_SHARE * case.step_s
     ):
         yield _finding(
             case, "drift", trend, f"steps take {slope * len(times):.3g} s longer at the end than at the beginning"

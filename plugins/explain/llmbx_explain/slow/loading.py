@@ -11,8 +11,8 @@ from .case import Case
 from .clocks import Floats
 from .finding import Finding, Line
 
-USUAL = 0.02
-"""Share of a step that loading may take on every rank."""
+USUAL, MOST_USUAL = 0.02, 0.08
+"""Share of a step that loading may take on every rank, and from which all of it is too long."""
 FROM_DISK = 1e5
 """Bytes a second that a rank reads from a disk if its loader waits for it."""
 
@@ -45,6 +45,8 @@ def _excess(case: Case) -> Floats:
     if case.healthy is not None:
         usual = float(case.healthy.clocks.phases["data"].mean())
     excess = np.maximum(0, data - usual)
+    if case.healthy is None and data.mean(axis=1).max() < MOST_USUAL * case.step_s:
+        return np.zeros_like(excess)
     return np.where(excess.mean(axis=1, keepdims=True) >= case.least_s, excess, 0.0)
 
 

@@ -14,12 +14,12 @@ from .finding import Finding, Line
 IDLE = 0.5
 """Share of the communication in which no rank runs, if it waits for the network."""
 LEAST_SHARE = 0.05
-RETRANSMITTED = 1.0
-"""Segments a second of a network that loses them."""
-SMALL = 0.25
-"""Share of the longer communication that is in small messages, if the network is late and not narrow."""
-TIMEOUT_S = 0.15
-"""TCP sends a lost segment again after 0.2 s or more."""
+LOST = 5e-4
+"""Share of the segments of TCP that a network that loses some sends again."""
+SEGMENT = 1448
+"""Bytes of a segment."""
+REGULAR = 0.02
+"""A link that is narrow takes as long for the same bytes in each step: the distance of the quartiles."""
 
 
 def network(case: Case) -> Iterator[Finding]:
@@ -35,11 +35,12 @@ def network(case: Case) -> Iterator[Finding]:
 
 def _longer(case: Case) -> tuple[Floats, list[Line]]:
     """Communication beyond that of the other run; or that in which every rank slept."""
-    shared = case.clocks.shared
+    taken = [part.shared for part in case.parts if part.shared is not None]
+    shared = np.maximum(0, case.clocks.shared - sum(taken)) if taken else case.clocks.shared
     mean = float(shared.mean())
     text = f"step_clocks: all ranks communicate for {mean:.3g} s a step"
     if case.healthy is not None:
-        usual = float(case.healthy.clocks.shared.mean())
+        usual = float(case.healthy.clocks.shared.mean()) * max(1.0, _more_bytes(case, case.healthy))
         more = max(0.0, mean - usual)
         text += f", {usual:.3g} s in the other run"
         return shared * (more / max(mean, 1e-9)), [Line("clock", text)]
@@ -53,9 +54,43 @@ def _longer(case: Case) -> tuple[Floats, list[Line]]:
 
 
 def _kind(case: Case, times: Floats) -> tuple[str, list[Line]]:
-    again = np.nan_to_num(case.counters.of_node(["tcp.retransmitted"])).sum(axis=1).max()
-    again = max(again, np.nan_to_num(case.counters.of_rank("net.retransmitted")).sum(axis=1).max())
-    rate = again / (case.step_s * len(case.clocks.step))
-    if rate > RETRANSMITTED:
-        return "network-loss", [Line("counter", f"telemetry: {rate:.3g} segments a second were sent again")]
-    return "network-latency", []
+    name, sent = _interface(case)
+    share = _sent_again(case, sent)
+    theirs = _sent_again(case.healthy, _interface(case.healthy)[1]) if case.healthy else 0.0
+    if share > max(LOST, 2 * theirs):
+        return "network-loss", [Line("counter", f"telemetry: {share:.2%} of the TCP segments were sent again")]
+    usual = _interface(case.healthy)[0] if case.healthy else name
+    if usual != name:
+        return "network-fallback", [Line("counter", f"telemetry: {name} was used, {usual} in the other run")]
+    shared = case.clocks.shared
+    low, middle, high = np.quantile(shared, (0.25, 0.5, 0.75))
+    if sent and high - low < REGULAR * middle:
+        rate = sent / len(shared) / middle
+        text = (
+            f"telemetry: {name} sends {rate / 1e6:.3g} MB/s in each step (quartiles within {(high - low) / middle:.1%})"
+        )
+        return "network-fallback", [Line("counter", text)]
+    if not sent:
+        return "network-latency", []
+    return "network-latency", [Line("counter", f"telemetry: {name} sends {sent / len(shared) / 1e6:.3g} MB a step")]
+
+
+def _more_bytes(case: Case, healthy: Case) -> float:
+    """Return how many times as many bytes a step sends as in the other run; 1 if it is unknown."""
+    own, theirs = (_interface(each)[1] / len(each.clocks.step) for each in (case, healthy))
+    return own / theirs if own and theirs else 1.0
+
+
+def _interface(case: Case) -> tuple[str, float]:
+    """Return the interface through which most was sent during the steps, and how many bytes that were."""
+    names = case.counters.columns("net", "sent")
+    sent = {name: float(np.nansum(case.counters.of_node([name]), axis=1).max()) for name in names}
+    name = max(sent, key=lambda each: sent[each], default="")
+    return name.removeprefix("net.").removesuffix(".sent"), sent.get(name, 0.0)
+
+
+def _sent_again(case: Case, sent: float) -> float:
+    """Return the share of the segments that were sent again."""
+    node = float(np.nansum(case.counters.of_node(["tcp.retransmitted"]), axis=1).max())
+    own = float(np.nansum(case.counters.of_rank("net.retransmitted"), axis=1).max())
+    return max(node, own) / (sent / SEGMENT) if sent else 0.0

@@ -15,8 +15,6 @@ LONG = 3.0
 """Communication that takes this many times the median, in a step, is one in which a rank stood still."""
 COVERED = 0.4
 """Share of the time that a rank slept that has to be seen in its steps."""
-COMMON = 2.0
-"""A rank stands still if it sleeps this many times as long as its peers."""
 
 
 def pauses(case: Case) -> Iterator[Finding]:
@@ -25,14 +23,14 @@ def pauses(case: Case) -> Iterator[Finding]:
         return
     slept = np.maximum(0, case.asleep - case.clocks.phases["data"].mean(axis=1))
     for row in range(len(slept)):
-        others = float(np.median(np.delete(slept, row))) if len(slept) > 1 else 0.0
-        if case.clocks.devices[row] != "cpu" or slept[row] < max(case.least_s, COMMON * others):
+        alone = float(slept[row] - (np.median(np.delete(slept, row)) if len(slept) > 1 else 0.0))
+        least_s = case.least_s if case.share_in_state(row, "Tt")[1] else case.usual_s
+        if case.clocks.devices[row] != "cpu" or alone < least_s:
             continue
         own, shared = _bursts(case, row), _long(case)
-        number = case.share_in_state(row, "Tt")[1]
-        least_s = case.least_s if number else case.usual_s
-        if own.mean() + shared.mean() >= max(least_s, COVERED * (slept[row] - others)):
-            yield _finding(case, row, own, shared, float(slept[row]))
+        shared = shared * np.clip((alone - own.mean()) / max(shared.mean(), 1e-9), 0, 1)
+        if own.mean() + shared.mean() >= max(least_s, COVERED * alone):
+            yield _finding(case, row, own, shared, alone)
 
 
 def _bursts(case: Case, row: int) -> Floats:
@@ -57,7 +55,11 @@ def _finding(case: Case, row: int, own: Floats, shared: Floats, slept: float) ->
     share, number = case.share_in_state(row, "Tt")
     text = f"step_clocks: {len(steps)} steps take up to {(own + shared).max():.3g} s longer than the median"
     lines = [waits_least(case, row), Line("clock", text)]
-    lines.append(Line("counter", f"telemetry: rank{rank}: neither ran nor was ready for {slept:.3g} s a step"))
+    lines.append(
+        Line(
+            "counter", f"telemetry: rank{rank}: neither ran nor was ready for {slept:.3g} s a step more than the others"
+        )
+    )
     if number:
         lines.append(Line("counter", f"telemetry: rank{rank}.state: stopped in {number} samples ({100 * share:.0f} %)"))
     return of_row("paused-process", case, row, own, lines, shared)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .budget import Part
 from .case import Case
@@ -25,10 +26,9 @@ def processors(case: Case) -> Iterator[Finding]:
     if limit.any():
         yield _finding(case, "cpu-limit", limit, "cpu.stat: throttled")
     waited = np.maximum(0, _delayed(case) - _counted_twice(case, throttled))
-    for row in range(len(waited)):
-        if _has_too_many_threads(case, row):
-            waited[row] = 0.0  # the rank's own threads wait for each other
-    common = _common(case, waited)
+    crowded = np.array([_has_too_many_threads(case, row) for row in range(len(waited))])
+    waited[crowded] = 0.0  # the rank's own threads wait for each other
+    common = _common(case, waited, crowded)
     special = _usable(case, waited - common)
     if case.alone(special) is None or special.mean(axis=1).max() < case.usual_s:
         special = np.zeros_like(waited)
@@ -39,13 +39,13 @@ def processors(case: Case) -> Iterator[Finding]:
         yield _finding(case, "cpu-contention", everywhere, WAITED, is_everywhere=True)
 
 
-def _common(case: Case, waited: Floats) -> Floats:
+def _common(case: Case, waited: Floats, crowded: NDArray[np.bool_]) -> Floats:
     """The part of the delays that the rank with the smallest share of them has, too."""
-    if len(waited) == 1:
+    if (~crowded).sum() < 2:
         return waited
     undisturbed = np.maximum(case.clocks.own - waited, 0)
     shares = waited.mean(axis=1) / np.maximum(undisturbed.mean(axis=1), 1e-9)
-    return np.minimum(waited, float(shares.min()) * undisturbed)
+    return np.minimum(waited, float(shares[~crowded].min()) * undisturbed)
 
 
 def _throttled(case: Case) -> Floats:
