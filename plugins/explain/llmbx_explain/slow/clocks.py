@@ -13,7 +13,7 @@ from llmbx_telemetry.steps import RankSteps
 
 Floats = NDArray[np.float64]
 
-FASTEST, EVENLY = 0.1, 0.1
+FASTEST, EVENLY = 0.1, 0.4
 LEAST_STEPS = 6
 """Steps that are needed to tell anything."""
 PHASES = ("data", "work", "outside", "wait")
@@ -64,9 +64,13 @@ class Clocks:
 
     @cached_property
     def slowness(self) -> Floats:
-        """By how much each rank was busy for longer than in its fastest steps; a little in all."""
-        fastest = np.quantile(self.own, FASTEST, axis=1)[:, None]
-        return np.asarray(np.maximum(self.own - fastest, EVENLY * self.own))
+        """How much of what was counted in a second is likely from each step of it, up to a factor.
+
+        In part it is as the time in which the rank was busy, in part as what exceeds its fast steps.
+        """
+        fast = np.quantile(self.own, FASTEST, axis=1)[:, None]
+        usual = np.median(self.own, axis=1)[:, None]
+        return np.asarray(np.clip(self.own - fast, 0, usual) + EVENLY * self.own)
 
     def end(self, row: int) -> float:
         """Return when a rank's last step ended, by its own clock."""
