@@ -16,6 +16,10 @@ class Finding(Value, frozen=True):
     """How to fix it, with the option to set."""
     warning: bool = False
     """Whether it is only reported and never stops a run."""
+    ranks: tuple[int, ...] = ()
+    """The ranks that it is about, if known."""
+    node: str | None = None
+    """Their node, if it is one."""
 
 
 def absent(reason: str | None) -> Finding | None:

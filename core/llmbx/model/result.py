@@ -214,6 +214,10 @@ class CheckOutcome(Value, frozen=True):
     check: str
     outcome: Literal["failed", "invalid", "not comparable", "warning", "not possible"]
     text: str
+    ranks: tuple[int, ...] = ()
+    """The ranks that the finding is about, if known."""
+    node: str | None = None
+    """Their node, if it is one."""
 
 
 class Figures(Value, frozen=True):

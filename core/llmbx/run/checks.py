@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..model import Answer, Check, Evidence, NotPossible
+from ..model import Answer, Check, Evidence, Failure, NotPossible
 from ..model.result import CheckOutcome
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ def _outcomes(check: Check, answer: Answer) -> Iterator[CheckOutcome]:
     else:
         for finding in answer or ():
             outcome = "warning" if finding.warning else check.effect
-            yield CheckOutcome(check=check.id, outcome=outcome, text=f"{finding.problem}; {finding.fix}")
+            text = f"{finding.problem}; {finding.fix}"
+            yield CheckOutcome(
+                check=check.id, outcome=outcome, text=text, ranks=finding.ranks, node=finding.node
+            )
 
 
 def first(outcomes: tuple[CheckOutcome, ...], outcome: str) -> CheckOutcome | None:
@@ -68,7 +71,12 @@ def decide(verdict: Verdict, evidence: Evidence, checks: Sequence[Check]) -> tup
     else:
         cause = verdict.cause or _line(finding)
     status = "failed" if verdict.status == "completed" else verdict.status
-    return verdict.replace(status=status, data_valid=verdict.data_valid and invalid is None, cause=cause), outcomes
+    failure = verdict.failure
+    if verdict.cause is None and finding.ranks:
+        rank = finding.ranks[0] if len(finding.ranks) == 1 else None
+        failure = Failure(cause=finding.text, kind=finding.check, rank=rank, ranks=finding.ranks, node=finding.node)
+    valid = verdict.data_valid and invalid is None
+    return verdict.replace(status=status, data_valid=valid, cause=cause, failure=failure), outcomes
 
 
 def _line(outcome: CheckOutcome) -> str:

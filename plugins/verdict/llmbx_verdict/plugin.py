@@ -1,10 +1,18 @@
-"""The hook of the verdict."""
+"""The hooks of the verdict."""
 
 from __future__ import annotations
 
-from llmbx.api import Judge, hookimpl
+from llmbx.api import Judge, Settings, hookimpl
 
 LLMBX_API = (2, 0)
+
+
+@hookimpl
+def register_settings() -> type[Settings]:
+    """Register the setting of the verdict."""
+    from .settings import VerdictSettings
+
+    return VerdictSettings
 
 
 @hookimpl

@@ -87,7 +87,7 @@ def pretrain(spec: Spec, host: Host, finished: Any) -> None:
     from megatron.bridge.training import pretrain as bridge
     from megatron.bridge.training.gpt_step import forward_step
 
-    from llmbx_nemo.entry import callbacks, loop
+    from llmbx_nemo.entry import callbacks, loop, verified
 
     train = bridge._pretrain
 
@@ -101,7 +101,9 @@ def pretrain(spec: Spec, host: Host, finished: Any) -> None:
     bridge._pretrain = recorded
     clock = step_clock.of_torch(Path())
     patches.measure_reductions(clock)
-    watchers = callbacks.chosen(spec, host, clock, saves_again=hasattr(bridge, "save_checkpoint"))
+    passes = verified.of_run(spec, host, Path())
+    steps = verified.see_bridge(passes) if passes else None
+    watchers = callbacks.chosen(spec, host, clock, steps, saves_again=hasattr(bridge, "save_checkpoint"))
     if loop.has_callbacks(bridge.pretrain):
         bridge.pretrain(finished, forward_step, callbacks=watchers)
     else:

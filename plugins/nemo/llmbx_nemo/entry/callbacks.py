@@ -12,14 +12,19 @@ from llmbx.entry.step_clock import StepClock
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.loop import Callback
 from llmbx_nemo.entry.step_profile import StepProfile, of_rank
+from llmbx_nemo.entry.verified import BridgeSteps, connect, stopped
 
 
-def chosen(spec: Spec, host: Host, clock: StepClock, saves_again: bool) -> list[Callback]:
+def chosen(
+    spec: Spec, host: Host, clock: StepClock, verified: BridgeSteps | None, saves_again: bool
+) -> list[Callback]:
     """Return the callbacks that this rank needs.
 
-    `saves_again` states whether the installed version saves a second checkpoint after the training loop.
+    `verified` repeats the passes of the last step, which the clock leaves out. `saves_again` states whether the installed version saves a second checkpoint after the training loop.
     """
-    callbacks: list[Callback] = [Clocked(clock)]
+    callbacks: list[Callback] = [Clocked(clock, verified is not None)]
+    if verified:
+        callbacks.append(Verified(verified))
     if profile := of_rank(spec, host):
         callbacks.append(Profiled(profile))
     if host.cuda and not host.te:
@@ -30,19 +35,39 @@ def chosen(spec: Spec, host: Host, clock: StepClock, saves_again: bool) -> list[
 
 
 class Clocked(Callback):
-    """Measures the steps."""
+    """Measures the steps, but one whose passes are repeated."""
 
-    def __init__(self, clock: StepClock) -> None:
-        self.clock = clock
+    def __init__(self, clock: StepClock, repeats: bool) -> None:
+        self.clock, self.repeats = clock, repeats
 
     def on_train_step_start(self, context: Any) -> None:
-        self.clock.begin(context.state.train_state.step)
+        if not (self.repeats and is_last(context.state)):
+            self.clock.begin(context.state.train_state.step)
 
     def on_train_step_end(self, context: Any) -> None:
         self.clock.end()
 
     def on_train_end(self, context: Any) -> None:
         self.clock.close()
+
+
+class Verified(Callback):
+    """Has the passes of the last step repeated."""
+
+    def __init__(self, steps: BridgeSteps) -> None:
+        self.steps = steps
+
+    def on_train_step_start(self, context: Any) -> None:
+        state = context.state
+        if is_last(state):
+            connect(self.steps.passes, context.model, state.cfg.model)
+            self.steps.passes.pause = lambda: stopped(state.timers)
+            self.steps.verified = state.train_state.step + 1
+
+
+def is_last(state: Any) -> bool:
+    """Whether the step that begins is the last one."""
+    return bool(state.train_state.step == state.cfg.train.train_iters - 1)
 
 
 class SaveOnce(Callback):

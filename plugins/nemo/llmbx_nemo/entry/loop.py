@@ -18,7 +18,7 @@ try:
 except ModuleNotFoundError:
 
     class Callback:  # type: ignore[no-redef]
-        """The interface of callbacks in Megatron-Bridge 0.3 and newer; `context` has `state` and `optimizer`."""
+        """The interface of callbacks in Megatron-Bridge 0.3 and newer; `context` has `state`, `model` and `optimizer`."""
 
         def on_train_start(self, context: Any) -> None: ...
         def on_train_step_start(self, context: Any) -> None: ...
@@ -47,7 +47,9 @@ def _notifying(
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         arguments = signature.bind(*args, **kwargs).arguments
-        context = SimpleNamespace(state=arguments["global_state"], optimizer=arguments["optimizer"])
+        context = SimpleNamespace(
+            state=arguments["global_state"], model=arguments["model"], optimizer=arguments["optimizer"]
+        )
         for callback in callbacks:
             getattr(callback, before)(context)
         result = function(*args, **kwargs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from llmbx.api import Check
 
-from . import begin, change, damage, end, hardware, loss, notices, outside, timing, whole, work
+from . import begin, change, compute, damage, end, hardware, loss, notices, outside, timing, whole, work
 
 GROUPS: dict[str, tuple[Check, ...]] = {
     "Loss": (*loss.CHECKS, *change.CHECKS),
@@ -16,6 +16,7 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     "Time": (*timing.CHECKS, *outside.CHECKS, *whole.CHECKS),
     "Beginning and end": (*begin.CHECKS, *end.CHECKS),
     "Hardware": hardware.CHECKS,
+    "Computation": compute.CHECKS,
     "Log": damage.CHECKS,
     "What the log says": notices.CHECKS,
 }
