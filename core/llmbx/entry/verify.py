@@ -153,13 +153,12 @@ class Passes:
         first, second = ({name: total.item() for name, total in sums.items()} for sums in self._sums)
         names = sorted({*first, *second}, key=lambda name: (name.split()[0] != LOSS, name))
         differing = [name for name in names if self._differ(name, first.get(name), second.get(name))]
-        counts = {kind: sum(name.startswith(kind) for name in names) for kind in (LOSS, GRADIENT, WEIGHT)}
         return {
             "step": step,
             "exact": self.exact,
-            "compared": counts,
+            "compared": _counts(names),
+            "differ": _counts(differing),
             "differing": differing[:MOST_NAMED],
-            "differing_count": len(differing),
             "weights": self._weights(second),
             "seconds": seconds,
         }
@@ -203,6 +202,10 @@ def random_states() -> list[State]:
     if torch.cuda.is_available():
         states.append((torch.cuda.get_rng_state, torch.cuda.set_rng_state))
     return states
+
+
+def _counts(names: Sequence[str]) -> dict[str, int]:
+    return {kind: sum(name.startswith(kind) for name in names) for kind in (LOSS, GRADIENT, WEIGHT)}
 
 
 def _write(folder: Path, record: Mapping[str, Any]) -> None:

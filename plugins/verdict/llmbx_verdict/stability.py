@@ -59,17 +59,37 @@ def of_window(
 def _with_warm_up(
     judged: Stability, steps: Sequence[Step], measured: Sequence[Step], excluded: Collection[int]
 ) -> Stability:
-    """A stable window is drifting if the steps before it show that a warm-up reaches into it."""
+    """A stable window is drifting if the steps before it show that a warm-up reaches into it.
+
+    One that may do so makes the mean less certain.
+    """
     if judged.verdict != "stable":
         return judged
     last = measured[-1].number
     usable = [s for s in steps if s.number <= last and not s.skipped and s.number not in excluded and s.covers == 1]
     timed = [step for step in usable if step.time_s is not None]
     before = sum(step.number < measured[0].number for step in timed)
-    rest = warm_up.rest_in(series.times_of(timed), before) if before > 1 else None
-    if rest is None or not rest.matters:
+    if before < 2:
         return judged
-    return Stability(verdict="drifting", reason=f"{warm_up.words(rest)}; {judged.reason}")
+    times = series.times_of(timed)
+    rest = warm_up.rest_in(times, before)
+    if rest is not None and rest.matters:
+        return Stability(verdict="drifting", reason=f"{warm_up.words(rest)}; {judged.reason}")
+    return _with_doubt(judged, measured, warm_up.doubt_in(times, before))
+
+
+def _with_doubt(judged: Stability, measured: Sequence[Step], doubt: float) -> Stability:
+    """A stable window whose mean may be too high by what is left of a warm-up: that adds to its uncertainty."""
+    times = [step.time_s for step in measured if step.time_s is not None]
+    noise = uncertainty(times) or 0.0
+    if _percent(noise + doubt) == _percent(noise):
+        return judged
+    _, _, more = (judged.reason or "").partition("; ")
+    rest = f"up to {_percent(doubt)} of it the rest of a warm-up"
+    noisy = noise + doubt > LARGEST_UNCERTAINTY
+    limit = f"more than ±{100 * LARGEST_UNCERTAINTY:g} %, {rest}; {_median(times)}" if noisy else rest
+    reason = f"the mean of {len(times)} steps is uncertain by ±{_percent(noise + doubt)}, {limit}"
+    return Stability(verdict="noisy" if noisy else "stable", reason=f"{reason}; {more}" if more else reason)
 
 
 def judge(steps: Sequence[Step]) -> Stability:

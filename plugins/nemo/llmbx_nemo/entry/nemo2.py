@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import final, rank, seen, step_clock
-from llmbx_nemo.entry import execution, nemo2_cpu, nemo2_final, nemo2_recipe, patches, step_profile, stubs
+from llmbx.entry.verify import Passes
+from llmbx_nemo.entry import execution, nemo2_cpu, nemo2_final, nemo2_recipe, patches, step_profile, stubs, verified
 from llmbx_nemo.entry.config import ConfigError
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.step_profile import StepProfile
@@ -33,7 +34,7 @@ def run(spec: Spec, run_dir: Path) -> list[str]:
     except ConfigError as error:
         return [str(error)]
     os.chdir(run_dir)
-    pretrain(recipe, step_profile.of_rank(spec, host))
+    pretrain(recipe, step_profile.of_rank(spec, host), verified.of_run(spec, host, Path()))
     return []
 
 
@@ -63,8 +64,11 @@ def prepare() -> Host:
     return Host(cuda=cuda, te=te, world=int(os.environ["WORLD_SIZE"]))
 
 
-def pretrain(recipe: Any, profile: StepProfile | None = None) -> None:
-    """Build the recipe and train, with some steps profiled. Rank 0 writes the final configuration once connected."""
+def pretrain(recipe: Any, profile: StepProfile | None = None, passes: Passes | None = None) -> None:
+    """Build the recipe and train, with some steps profiled, and the passes of the last step repeated.
+
+    Rank 0 writes the final configuration once connected.
+    """
     import fiddle
 
     task = fiddle.build(recipe)
@@ -75,12 +79,15 @@ def pretrain(recipe: Any, profile: StepProfile | None = None) -> None:
         trainer.callbacks.append(recorder(before))
     if profile:
         add_profile(arguments["trainer"].callbacks, profile)
-    add_clock(arguments["trainer"].callbacks)
+    last = arguments["trainer"].max_steps - 1 if passes else None
+    if passes:
+        verified.see_nemo2(passes)
+    add_clock(arguments["trainer"].callbacks, last)
     task()
 
 
-def add_clock(callbacks: list[Any]) -> None:
-    """Let Lightning notify a clock of the rank's steps."""
+def add_clock(callbacks: list[Any], repeated: int | None = None) -> None:
+    """Let Lightning notify a clock of the rank's steps, but of the one whose passes are repeated."""
     from lightning.pytorch.callbacks import Callback
     from nemo.lightning.pytorch.callbacks.nsys import get_current_epoch_step
 
@@ -89,7 +96,8 @@ def add_clock(callbacks: list[Any]) -> None:
 
     class Clocked(Callback):
         def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
-            clock.begin(get_current_epoch_step(trainer))
+            if (step := get_current_epoch_step(trainer)) != repeated:
+                clock.begin(step)
 
         def on_train_batch_end(self, *_: Any) -> None:
             clock.end()

@@ -7,6 +7,7 @@ random numbers, buffers and the tracked losses of the experts' router are set ba
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -220,3 +221,52 @@ def stopped(timers: Any) -> Iterator[None]:
         yield
     finally:
         timer.start()
+
+
+def see_nemo2(passes: Passes) -> None:
+    """Let NeMo 2 repeat the passes of the trainer's last step."""
+    from nemo.lightning.megatron_parallel import MegatronStep
+
+    run = MegatronStep.__call__
+
+    def repeated(self: Any) -> Any:
+        trainer = self.trainer
+        if self.forward_only or trainer.global_step != trainer.max_steps - 1:
+            return run(self)
+        connect(passes, self.model, trainer.lightning_module.config)
+        passes.pause = lambda: outside_timers(trainer.callbacks)
+        sources = self.data if isinstance(self.data, list) else [self.data]
+        replayed = {id(source): Replayed(source) for source in sources}
+        batches = [replayed[id(source)] for source in sources]
+        self.data = batches if isinstance(self.data, list) else batches[0]
+        losses = None
+        for number in passes.passes(trainer.global_step):
+            if number:
+                set_to_zero(self.model, trainer.optimizers)
+                for each in batches:
+                    each.rewind()
+            losses = run(self)
+            add_losses(passes, losses)
+        return losses
+
+    MegatronStep.__call__ = repeated
+
+
+def set_to_zero(modules: Any, optimizers: Any) -> None:
+    """Set the gradients to zero, as NeMo does before a step."""
+    for module in modules:
+        module.zero_grad_buffer()
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+
+
+@contextlib.contextmanager
+def outside_timers(callbacks: Any) -> Iterator[None]:
+    """Leave the time out of what NeMo's callbacks measure of the step."""
+    began = time.time()
+    try:
+        yield
+    finally:
+        timers = [callback.timer.timers for callback in callbacks if hasattr(getattr(callback, "timer", None), "timers")]
+        for running in (each for named in timers for each in named.values() if "start" in each):
+            running["start"] += time.time() - began

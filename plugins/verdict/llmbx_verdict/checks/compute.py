@@ -20,7 +20,7 @@ from llmbx.api import (
     settings_of,
     spell_ranks,
 )
-from llmbx.entry.verify import FOLDER
+from llmbx.entry.verify import FOLDER, WEIGHT
 
 from ..settings import VerdictSettings
 
@@ -46,6 +46,8 @@ class Verified(Value, frozen=True):
     """Names of what differs, the first few."""
     count: int
     """Number of what differs."""
+    own_weights: bool
+    """Whether its weights changed between the passes."""
     compared: int
     weights: tuple[Weights, ...]
 
@@ -83,7 +85,8 @@ def _read(file: RunFile) -> Verified | None:
             reason=None if data.get("reason") is None else str(data["reason"]),
             step=None if data.get("step") is None else int(data["step"]),
             names=tuple(map(str, data.get("differing", ()))),
-            count=int(data.get("differing_count", 0)),
+            count=sum(int(count) for count in data.get("differ", {}).values()),
+            own_weights=bool(data.get("differ", {}).get(WEIGHT)),
             compared=sum(int(count) for count in data.get("compared", {}).values()),
             weights=tuple(weights),
         )
@@ -105,10 +108,10 @@ def _changed(records: Sequence[Verified]) -> Iterator[Finding]:
 
 
 def _apart(records: Sequence[Verified]) -> Iterator[Finding]:
-    """The ranks whose weights are not those of their peers."""
+    """The ranks whose weights are not those of their peers; if they changed between the passes, that says which."""
     groups: dict[tuple[str, tuple[int, ...]], list[tuple[str, Verified]]] = {}
     for record in records:
-        for part in record.weights:
+        for part in record.weights if not record.own_weights else ():
             groups.setdefault((part.of, part.ranks), []).append((part.sum, record))
     for members in groups.values():
         counts = Counter(total for total, _ in members)

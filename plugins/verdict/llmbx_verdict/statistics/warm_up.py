@@ -3,6 +3,8 @@
 The step times are `level + size x exp(-k / tau)` and noise. For each tau of a grid, least squares give level and size;
 the tau with the smallest residuals counts. What is left in the window is the mean of the second term there. Its error
 accounts for the correlation of neighboring steps. A running median of three hides single slow steps.
+A smaller or less certain rest is no reason against a window, but a part of what its mean is uncertain by.
+
 `benchmarks/warm_up.py` measures how often it is found, and how often it is seen where there is none.
 """
 
@@ -22,6 +24,9 @@ LEAST = 12
 
 SURE = 3.5
 """Number of standard errors from which on a rest is not by chance."""
+
+LIKELY = 2.0
+"""Number of standard errors from which on a rest is part of what the mean is uncertain by."""
 
 NOTABLE = 0.004
 """Relative size of a rest that matters: less than half of what a stable mean may be uncertain by."""
@@ -48,19 +53,52 @@ class Rest(Value, frozen=True):
 
 def rest_in(times: Sequence[float], first: int) -> Rest | None:
     """The rest in the window that begins at the place `first` of the times and ends with them; None if unknown."""
-    smooth = [median_of(times[max(0, k - 1) : k + 2]) or 0.0 for k in range(len(times))]
-    fits = [fit for begin in {1, first} if (fit := _best(smooth[begin:], first - begin)) is not None]
-    fits = [fit for fit in fits if _falls(smooth[first:], fit)]
+    smooth = _smooth(times)
+    fits = [fit for fit in _fits(smooth, first) if _falls(smooth[first:], fit)]
     return max(fits, key=lambda fit: fit.fraction / fit.error if fit.error else 0.0, default=None)
+
+
+def doubt_in(times: Sequence[float], first: int) -> float:
+    """The largest rest that is likely, relative to the level, and that the window does not contradict; else 0."""
+    smooth = _smooth(times)
+    likely = [fit for fit in _fits(smooth, first) if fit.fraction > LIKELY * fit.error]
+    agreeing = [fit.fraction for fit in likely if not _contradicts(smooth[first:], fit)]
+    return max(agreeing, default=0.0)
+
+
+def _smooth(times: Sequence[float]) -> list[float]:
+    return [median_of(times[max(0, k - 1) : k + 2]) or 0.0 for k in range(len(times))]
+
+
+def _fits(smooth: Sequence[float], first: int) -> list[Rest]:
+    """The decay from the second step on, and that of the window alone."""
+    return [fit for begin in {1, first} if (fit := _best(smooth[begin:], first - begin)) is not None]
 
 
 def _falls(window: Sequence[float], fit: Rest) -> bool:
     """Whether the window itself falls as the decay says; it does not after a step from one level to another."""
+    said, seen = _fall(window, fit)
+    return seen > AS_SAID * said
+
+
+def _contradicts(window: Sequence[float], fit: Rest) -> bool:
+    """Whether the window falls by less than the decay says, by more than its noise explains."""
+    said, seen = _fall(window, fit)
+    half = len(window) // 2
+    halves = (window[:half], window[half:])
+    residuals = [time - (mean_of(part) or 0.0) for part in halves for time in part]
+    squares = math.fsum(r * r for r in residuals)
+    error = math.sqrt(2 / half * squares / (len(residuals) - 2) * _inflation(residuals, squares))
+    return said - seen > LIKELY * error
+
+
+def _fall(window: Sequence[float], fit: Rest) -> tuple[float, float]:
+    """By how much the second half of the window is faster than the first: as the decay says, and in fact."""
     half = len(window) // 2
     before, after = mean_of(window[:half]) or 0.0, mean_of(window[half:]) or 0.0
     shape = [math.exp(-k / fit.tau) for k in range(len(window))]
     whole, early, late = (mean_of(part) or 0.0 for part in (shape, shape[:half], shape[half:]))
-    return before - after > AS_SAID * fit.fraction * after * (early - late) / whole
+    return fit.fraction * after * (early - late) / whole, before - after
 
 
 def _best(times: Sequence[float], first: int) -> Rest | None:

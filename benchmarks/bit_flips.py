@@ -1,0 +1,136 @@
+"""Which flipped bits `llmbx run --verify-compute` finds: python benchmarks/bit_flips.py [--flips 1000] [--runs 10].
+
+An injector flips single bits in the ranks of a training of a mini under `llmbx run`: in a weight, in what a layer
+returns, or in a bucket of gradients, in one of the two passes; or in a weight of one rank in both. To try many flips
+in one training, the verification of the last step is repeated in the same process, each time with another flip. What
+is true is not said by the checksums: the injector keeps a copy of all that is compared, and compares their bytes.
+
+The table has, by kind of flip, how many changed a bit of what is compared, how many of these the check found, and how
+often it named the right rank. Of two ranks whose weights differ it cannot say which one is wrong, and names both. Then
+come verifications without a flip, and whole runs with and without one, whose exit code and `cause` are read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from llmbx.model import Evidence, Finding, Step
+from llmbx.testing import sample_spec
+from llmbx_verdict.checks.compute import compute
+
+ROOT = Path(__file__).parents[1]
+INJECTOR = ROOT / "tests/fixtures/fault_injector"
+UNCHECKED = "overrides=ddp.check_for_nan_in_grad=false rerun_state_machine.check_for_nan_in_loss=false"
+"""Megatron's own checks end a training at an infinite number, before there is anything to compare."""
+KINDS = ("weight", "peer", "activation", "gradient")
+
+
+class Verification(NamedTuple):
+    """One repeated step: what was flipped, the ranks whose compared bits changed, and the ranks that were named."""
+
+    kind: str
+    rank: int
+    where: str
+    changed: frozenset[int]
+    named: frozenset[int]
+
+    @property
+    def matters(self) -> bool:
+        """Whether a compared bit is another one."""
+        return bool(self.changed) or self.kind == "peer"
+
+    @property
+    def right(self) -> bool:
+        """Whether the ranks that computed other results are those that were named."""
+        return self.named == self.changed if self.kind != "peer" else self.rank in self.named
+
+
+def train(flips: Mapping[str, Any], gpus: int, arguments: list[str]) -> tuple[int, dict[str, Any], Path]:
+    """Run the mini with these flips: the exit code, the result, and the folder."""
+    fault = json.dumps({"flips": flips})
+    command = [Path(sys.executable).with_name("llmbx"), "run", "--plugin", "nemo", *arguments]
+    command += ["--gpus", str(gpus), "--verify-compute", "--stall-timeout", "3000", "--format", "json"]
+    command += ["--env", f"PYTHONPATH={INJECTOR}", "--env", f"INJECT_FAULT={fault}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.stdout.startswith("{"):
+        sys.exit(done.stderr)
+    result = json.loads(done.stdout)
+    install = Path(os.environ["LLMB_INSTALL"])
+    (record,) = install.glob(f"workloads/*/experiments/*/{result['run_id']}/*/run.json")
+    return done.returncode, result, record.parent
+
+
+def verifications(folder: Path) -> Iterator[Verification]:
+    """What the check says about each verification of a run, and what is true."""
+    spec = sample_spec(plugin_settings={"verdict": {"verify_compute": True}})
+    for place in sorted((folder / "flips").iterdir(), key=lambda path: int(path.name)):
+        truths = {int(file.stem.partition("-")[2]): json.loads(file.read_text()) for file in place.glob("truth-*.json")}
+        answer = compute(Evidence(steps=(Step(number=1),), spec=spec, run_dir=place, ended_well=True))
+        findings = [each for each in answer or () if isinstance(each, Finding) and not each.warning]
+        some = truths[min(truths)]
+        yield Verification(
+            kind=some["kind"],
+            rank=some["rank"],
+            where=truths[some["rank"]]["where"],
+            changed=frozenset(rank for rank, truth in truths.items() if truth["changed"]),
+            named=frozenset(rank for finding in findings for rank in finding.ranks),
+        )
+
+
+def table(trials: list[Verification]) -> None:
+    """Print the counts by kind."""
+    print("| flipped bit in | flips | change a compared bit | found | with the right rank |\n|---|---|---|---|---|")
+    for kind in KINDS:
+        of_kind = [trial for trial in trials if trial.kind == kind and trial.where]
+        matter = [trial for trial in of_kind if trial.matters]
+        named = sum(bool(trial.named) for trial in matter)
+        print(f"| {kind} | {len(of_kind)} | {len(matter)} | {named} | {sum(trial.right for trial in matter)} |")
+    for trial in trials:
+        if trial.matters and not trial.right:
+            print(f"not right: {trial}")
+    none = [trial for trial in trials if not trial.matters]
+    print(f"\n{len(none)} verifications changed no compared bit: {sum(bool(t.named) for t in none)} alarms")
+
+
+def main() -> None:
+    """Try flips in one training, then none, then whole runs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--flips", type=int, default=1000)
+    parser.add_argument("--clean", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=10, help="Whole runs with a flip, and as many without.")
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--arguments", default=f"llama3.1 --size mini --steps 8 --set '{UNCHECKED}'")
+    options = parser.parse_args()
+    arguments = shlex.split(options.arguments)
+    for count, kinds in ((options.flips, KINDS), (options.clean, ("none",))):
+        if count:
+            flips = {"seed": options.seed, "count": count, "kinds": kinds}
+            code, _, folder = train(flips, options.gpus, arguments)
+            table([*verifications(folder)])
+            print(f"exit code of the run, whose last verification had no flip: {code}\n", flush=True)
+    ended: Counter[str] = Counter()
+    for number in range(options.runs):
+        for kind in (KINDS[number % len(KINDS)], "none"):
+            flips = {"seed": options.seed + number, "count": 1, "kinds": [kind], "last": True}
+            code, result, folder = train(flips, options.gpus, arguments)
+            (trial,) = verifications(folder)
+            named = set(result["cause_ranks"] or ())
+            right = (code == 1 and named == trial.named) if trial.matters else code == 0
+            words = "changed a compared bit" if trial.matters else "changed none"
+            ended[f"{kind}: {words}, exit code {code}, {'right' if right else 'wrong: ' + str(result['cause'])}"] += 1
+    for text, count in sorted(ended.items()):
+        print(f"{count} x {text}")
+
+
+if __name__ == "__main__":
+    main()
