@@ -79,6 +79,12 @@ TRAININGS: dict[str, Training] = {
     "small faults": Training(
         (*NEMO[:-1], "14", "--window", "4-14"), {"steps": SMALL, "end": ["remove", "configs/final.json"]}
     ),
+    "flipped bit": Training(
+        (*NEMO, *TWO, "--verify-compute"), {"flips": {"seed": 1, "count": 1, "kinds": ["weight"], "last": True}}
+    ),
+    "other weights": Training(
+        (*NEMO, *TWO, "--verify-compute"), {"flips": {"seed": 1, "count": 1, "kinds": ["peer"], "last": True}}
+    ),
     "killed": Training(NEMO, {"steps": [[4, 4, "kill"]]}),
     "one of two killed": Training((*NEMO, *TWO), {"steps": [[4, 4, "kill", "1"]]}),
     "a rank too few": Training((*NEMO, *TWO), {"environment": OWN_RANKS}),
@@ -133,6 +139,10 @@ FAULTS: dict[str, RealFault] = {
     "every step skipped": RealFault("every step skipped", "all-skipped"),
     "two steps skipped": RealFault("small faults", "some-skipped", "warning"),
     "a line of another training": RealFault("small faults", "step-twice", "warning"),
+    "a flipped bit in a weight": RealFault("flipped bit", "verify-compute", says="computed step 8 twice"),
+    "a flipped bit in the weights of one of two ranks": RealFault(
+        "other weights", "verify-compute", says="ranks 0-1 on "
+    ),
     "a rank killed": RealFault("killed", says="Killed", exit_code=137),
     "one rank of two killed": RealFault("one of two killed", exit_code=137),
     "a rank that is not started": RealFault("a rank too few", says="1 ranks were started for 2 GPUs", exit_code=2),

@@ -73,7 +73,7 @@ def train(llmbx: Llmbx, shared_install: Path, runs: dict[str, Ended], tmp_path: 
     return find
 
 
-CLEAN = {"clean": NEMO, "clean MaxText": MAXTEXT}
+CLEAN = {"clean": (*NEMO, "--verify-compute"), "clean MaxText": MAXTEXT}
 
 
 @pytest.mark.parametrize("name", CLEAN)

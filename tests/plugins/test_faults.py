@@ -21,8 +21,9 @@ from .silent import SILENT
 
 Judge = Callable[[Made], Result]
 
-ELSEWHERE = {"several-trainings", "work-changes", "measure-twice"}
-"""Checks of logs without a run (`tests/core/cli/test_parse_checks.py`), and of measures, which these formats lack."""
+ELSEWHERE = {"several-trainings", "work-changes", "measure-twice", "verify-compute"}
+"""Checks of logs without a run (`tests/core/cli/test_parse_checks.py`), of measures, which these formats lack, and of
+what ranks recorded (`tests/plugins/verdict/checks/test_compute.py`)."""
 
 EVERY = {check.id for group in GROUPS.values() for check in group} - ELSEWHERE
 """All other checks."""

@@ -7,8 +7,9 @@ a rank computes wrongly. A program needs three lines:
     for _ in twice.passes(step, step == last):      # around the passes of a step; one pass, or two
         twice.add("loss", loss)                     # in a pass, after the backward pass
 
-The gradients of the model's parameters are added by themselves unless the program adds some: what is to
-be compared are those that the rank computed, before the ranks reduce them. Between the passes, buffers
+Gradients are compared as the rank computed them, before the ranks reduce them: PyTorch's data parallelism
+is seen by itself, another program adds them as `gradient NAME`. Without any, those of the parameters are
+compared. Between the passes, buffers
 and random numbers are set back; the program sets the gradients to zero, and takes the same batch.
 
 `verify/rank-N.json` has what was compared, the names of what differs, and sums of the weights, which
@@ -177,9 +178,7 @@ class Passes:
             group = self.group(name, parameter)
             if group in self.peers:
                 totals[group] = (totals.get(group, 0) * 31 + sums[f"{WEIGHT} {name}"]) % (1 << 64)
-        return [
-            {"of": group, "ranks": [*self.peers[group]], "sum": f"{total:016x}"} for group, total in totals.items()
-        ]
+        return [{"of": group, "ranks": [*self.peers[group]], "sum": f"{total:016x}"} for group, total in totals.items()]
 
 
 def of_torch(spec: Mapping[str, Any], folder: Path, *modules: Any) -> Passes:
@@ -189,9 +188,24 @@ def of_torch(spec: Mapping[str, Any], folder: Path, *modules: Any) -> Passes:
     if not requested(spec):
         return Passes(None)
     passes = Passes(folder, modules, random_states())
+    for module in modules:
+        if hasattr(module, "register_comm_hook"):
+            _see_buckets(passes, module)
     passes.exact = not torch.cuda.is_available() or torch.are_deterministic_algorithms_enabled()
     passes.peers = {"": range(rank.this().world)}
     return passes
+
+
+def _see_buckets(passes: Passes, module: Any) -> None:
+    """Sum each bucket of gradients before PyTorch's data parallelism reduces it, as it does without a hook."""
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+    def reduced(group: Any, bucket: Any) -> Any:
+        passes.add(f"{GRADIENT} bucket {bucket.index()}", bucket.buffer())
+        return allreduce_hook(group, bucket)
+
+    reduced.__annotations__ = {}
+    module.register_comm_hook(None, reduced)
 
 
 def random_states() -> list[State]:

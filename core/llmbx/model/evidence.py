@@ -113,6 +113,8 @@ class Evidence(Value, frozen=True):
     """Everything else that the log of the last attempt states (docs/values.md, kinds of event)."""
     earlier: tuple[Event, ...] = ()
     """Events of earlier attempts in the same log."""
+    before: tuple[Event, ...] = ()
+    """Those of `events` before the first line of a step."""
     after: tuple[Event, ...] = ()
     """Events after the first line of the last step."""
     conflicts: tuple[Conflict, ...] = ()

@@ -37,9 +37,7 @@ def _outcomes(check: Check, answer: Answer) -> Iterator[CheckOutcome]:
         for finding in answer or ():
             outcome = "warning" if finding.warning else check.effect
             text = f"{finding.problem}; {finding.fix}"
-            yield CheckOutcome(
-                check=check.id, outcome=outcome, text=text, ranks=finding.ranks, node=finding.node
-            )
+            yield CheckOutcome(check=check.id, outcome=outcome, text=text, ranks=finding.ranks, node=finding.node)
 
 
 def first(outcomes: tuple[CheckOutcome, ...], outcome: str) -> CheckOutcome | None:

@@ -48,6 +48,7 @@ def gather(
         interval=log_interval([step.number for step in measured]),
         events=tuple(log.events),
         earlier=tuple(log.earlier),
+        before=tuple(event for event, later in zip(log.events, log.later, strict=False) if later >= len(log.steps)),
         after=tuple(log.after),
         conflicts=tuple(log.conflicts),
         damage=log.damage,

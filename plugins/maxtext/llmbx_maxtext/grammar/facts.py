@@ -2,7 +2,7 @@
 
 Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`, and what `Config param` lines state: the
 batch, the sequence, the layers, the devices, the data type), `note` (the state of a PGLE profile),
-`validation` (`loss`),
+`validation` (`loss`), `compilation` (`seconds`),
 `phase_time` (the step time of the run that collected the profile), and the fatal ones `nan`, `config_error` and `entry`
 (the entry script could not start the run or convert the profile).
 """
@@ -39,13 +39,15 @@ _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]
      lambda m: {"backend": m["backend"]}),
     ("validation", False, re.compile(r"Completed eval after train step \d+, loss=(?P<loss>-?(?:nan|inf|\d+\.\d+))"),
      lambda m: {"loss": read_real(m["loss"])}),
+    ("compilation", False, re.compile(r"Finished XLA compilation of \S.{0,200}? in (?P<seconds>\d+(?:\.\d*)?) sec"),
+     lambda m: {"seconds": read_real(m["seconds"])}),
     ("fact", False, re.compile(r"\[train\] Total estimated memory size: (?P<gb>\d+(?:\.\d*)?) GB"),
      lambda m: {"estimated_memory_gb": read_real(m["gb"])}),
 )  # fmt: skip
 
 SIGNS = (
     "llmbx: ", "Aborting", "CONFIG ERROR", "number param", "Version:", "estimated memory", "Config param ",
-    "Num_devices", "Jax Backend", "Completed eval",
+    "Num_devices", "Jax Backend", "Completed eval", "XLA compilation",
 )  # fmt: skip
 """Texts of which a line with an event has one."""
 

@@ -15,12 +15,11 @@ from llmbx_nemo.entry.step_profile import StepProfile, of_rank
 from llmbx_nemo.entry.verified import BridgeSteps, connect, stopped
 
 
-def chosen(
-    spec: Spec, host: Host, clock: StepClock, verified: BridgeSteps | None, saves_again: bool
-) -> list[Callback]:
+def chosen(spec: Spec, host: Host, clock: StepClock, verified: BridgeSteps | None, saves_again: bool) -> list[Callback]:
     """Return the callbacks that this rank needs.
 
-    `verified` repeats the passes of the last step, which the clock leaves out. `saves_again` states whether the installed version saves a second checkpoint after the training loop.
+    `verified` repeats the passes of the last step, which the clock leaves out. `saves_again` states whether the
+    installed version saves a second checkpoint after the training loop.
     """
     callbacks: list[Callback] = [Clocked(clock, verified is not None)]
     if verified:

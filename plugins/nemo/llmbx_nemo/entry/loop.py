@@ -18,7 +18,7 @@ try:
 except ModuleNotFoundError:
 
     class Callback:  # type: ignore[no-redef]
-        """The interface of callbacks in Megatron-Bridge 0.3 and newer; `context` has `state`, `model` and `optimizer`."""
+        """The callbacks of Megatron-Bridge 0.3 and newer; `context` has `state`, `model` and `optimizer`."""
 
         def on_train_start(self, context: Any) -> None: ...
         def on_train_step_start(self, context: Any) -> None: ...

@@ -267,6 +267,8 @@ def outside_timers(callbacks: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        timers = [callback.timer.timers for callback in callbacks if hasattr(getattr(callback, "timer", None), "timers")]
+        timers = [
+            callback.timer.timers for callback in callbacks if hasattr(getattr(callback, "timer", None), "timers")
+        ]
         for running in (each for named in timers for each in named.values() if "start" in each):
             running["start"] += time.time() - began

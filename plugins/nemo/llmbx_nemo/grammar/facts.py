@@ -2,7 +2,8 @@
 
 Kinds of event: `finished`, `checkpoint_saved` and `checkpoint_loaded` (with those of `iteration`, `path` and `seconds`
 that the line contains), `fact` (`parameters`, `peak_memory_bytes`, `world_size`, `microbatches`), `config_fallback`,
-`validation` (`loss`), `nan` and `unexpected_result` (`iteration`).
+`validation` (`loss`), `nan` and `unexpected_result` (`iteration`), `garbage_collection` (`iteration`), `compilation`
+and `graph_capture` (`seconds`).
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ def _saved(match: re.Match[str]) -> Facts:
     return {**iteration, "path": match["path"]} if match["path"] else iteration
 
 
+def _seconds(match: re.Match[str]) -> Facts:
+    return {"seconds": read_real(match["seconds"])}
+
+
 def _of_rank(match: re.Match[str]) -> Facts:
     """Lightning counts the parameters of one rank, with one decimal (7.5 B)."""
     unit = 1000 ** " KMBT".index(match["unit"])
@@ -68,6 +73,17 @@ def _unexpected(match: re.Match[str]) -> Facts:
     return {**iteration, "result": match["result"], "message": message["text"] if message else ""}
 
 
+TORCH: tuple[Rule, ...] = (
+    rule("graph_capture", rf"Time spent in CUDA Graphs capture on rank \d+: (?P<seconds>{_DECIMAL})s", _seconds),
+    rule("graph_capture", rf"> built \d+ cuda graph\(s\) in (?P<seconds>{_DECIMAL}) sec", _seconds),
+    rule("compilation", rf"AUTOTUNE benchmarking takes (?P<seconds>{_DECIMAL}) seconds", _seconds),
+    rule("compilation", r"\[__recompiles\] Recompiling function "),
+)  # fmt: skip
+"""What takes time between steps: Megatron-Core's capture of CUDA graphs, and torch.compile with `TORCH_LOGS`."""
+
+TORCH_SIGNS = ("CUDA Graphs capture", "cuda graph(s) in", "AUTOTUNE bench", "Recompiling function")
+"""Texts of which a line of these rules has one."""
+
 MEGATRON: tuple[Rule, ...] = (
     rule("finished", r"\[after training is done\]"),
     rule("checkpoint_saved", r"successfully saved (?:local )?checkpoint from iteration +(?P<iteration>\d+)"
@@ -90,6 +106,7 @@ MEGATRON: tuple[Rule, ...] = (
     rule("unexpected_result", r"(?:iteration (?P<before>\d+): )?Unexpected result (?:tensor\()?"
          r"(?P<result>[-+\w.]{1,40})"
          r"(?=.{0,500}\(message='[^']*'\))", _unexpected),
+    *TORCH,
 )  # fmt: skip
 
 NEMO2: tuple[Rule, ...] = (
@@ -105,6 +122,9 @@ NEMO2: tuple[Rule, ...] = (
          lambda m: {"world_size": read_whole(m["count"])}),
     rule("fact", r"setting number of microbatches to constant (?P<count>\d+)",
          lambda m: {"microbatches": read_whole(m["count"])}),
+    rule("garbage_collection", r"Running garbage collection at train global_step: (?P<iteration>\d+)",
+         lambda m: {"iteration": read_whole(m["iteration"])}),
+    *TORCH,
     *(r for r in MEGATRON if r[0] in ("unexpected_result", "fact", "config_fallback")),
 )  # fmt: skip
 

@@ -76,7 +76,7 @@ _START = re.compile(r"\[after megatron is initialized|\[before the start of trai
 _SUMMARY = "Configuration Summary ("
 _FACTS = (
     "[after ", "[before ", "successfully ", "-checkpoint", "number of parameters", "memory (", "nexpected result",
-    "Starting training", "falling back", "validation loss at",
+    "Starting training", "falling back", "validation loss at", *facts.TORCH_SIGNS,
 )  # fmt: skip
 _LOOP = re.compile(r"Starting training loop at iteration (\d+)")
 

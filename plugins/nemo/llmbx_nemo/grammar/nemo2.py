@@ -37,7 +37,7 @@ _START = re.compile(r"Initializing distributed: GLOBAL_RANK: 0,")
 _MEASURES = ("Training e", ", iteration ")
 _FACTS = (
     "Checkpoint", "Trainer.fit", "number of parameters", "Total params", "GLOBAL_RANK: ", "nexpected result",
-    "processes registered", "number of microbatches", "falling back",
+    "processes registered", "number of microbatches", "falling back", "garbage collection", *facts.TORCH_SIGNS,
 )  # fmt: skip
 
 

@@ -8,12 +8,15 @@ from datetime import UTC, datetime
 
 from llmbx.api import Answer, Check, Evidence, Finding, NotPossible, median_of
 
-ZONE_S = 900.0
-FARTHEST_ZONE_S = 14 * 3600.0
-"""Time zones are multiples of a quarter of an hour, up to 14 hours from UTC."""
+BETWEEN_HOURS = (-9.5, -3.5, -2.5, 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 12.75, 13.75)
+ZONES_S = tuple(3600.0 * hours for hours in (*range(-12, 15), *BETWEEN_HOURS))
+"""The differences of the world's time zones from UTC, with those of summer time."""
 
 CLOCKS_S = 60.0
 """Seconds by which the clocks of two machines may differ."""
+
+WRONG_CLOCK_S = 300.0
+"""A clock that is wrong by more would be noticed elsewhere: the log is more likely an older one."""
 
 DAYS = 3 * 86400.0
 """A stamp without its year is that of the year in which it is nearest to the run."""
@@ -40,17 +43,20 @@ def another_run(evidence: Evidence) -> Answer:
     begin = evidence.started_at
     first, last = (_nearest(stamp, begin) for stamp in (min(printed.values()), max(printed.values())))
     end = begin + (evidence.lasted_s or 0.0)
-    if last < begin - FARTHEST_ZONE_S - CLOCKS_S or first > end + FARTHEST_ZONE_S + CLOCKS_S:
+    farthest = max(ZONES_S) + CLOCKS_S
+    if last < begin - farthest or first > end + farthest:
         when = datetime.fromtimestamp(first, UTC).strftime("%Y-%m-%d %H:%M")
         ran = datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%d %H:%M")
         text = f"the lines of the log are of {when}, and the run began at {ran} UTC"
         return (Finding(rule="other-run", problem=text, fix="look for the log of this run", warning=False),)
     off = [_nearest(printed[a.number], begin) - a.at for a in evidence.arrivals if a.number in printed]
-    apart = median_of([difference - ZONE_S * round(difference / ZONE_S) for difference in off])
+    apart = median_of([min((difference - zone for zone in ZONES_S), key=abs) for difference in off])
     if apart is None or len(off) < 3 or abs(apart) <= CLOCKS_S:
         return None
     text = f"the times of the log's lines are {abs(apart):.0f} s off those at which they were read, in any time zone"
-    return (Finding(rule="other-run", problem=text, fix="compare the clocks of the nodes", warning=True),)
+    older = abs(apart) > WRONG_CLOCK_S
+    fix = "look for the log of this run" if older else "compare the clocks of the nodes"
+    return (Finding(rule="other-run", problem=text, fix=fix, warning=not older),)
 
 
 def _nearest(stamp: float, begin: float) -> float:
@@ -75,7 +81,8 @@ CHECKS = (
     ),
     Check(
         "other-run", "The times on the steps' lines, and when the run began and its lines were read, in any time zone.",
-        "The log is that of another run; or a clock is wrong, if they differ by less than a day (a warning).",
+        "The log is that of another run; or a clock is wrong, if they differ by at most five minutes (a warning). "
+        "A log that is older by hours, to the minute, looks like that of another time zone.",
         "Look for the log of this run; compare the clocks of the nodes.", "invalid", another_run,
     ),
 )  # fmt: skip

@@ -159,10 +159,10 @@ def _who(records: Sequence[Verified]) -> str:
 CHECKS = (
     Check(
         "verify-compute",
-        "With `--verify-compute`, the sums of each rank's losses, gradients and weights in two passes of the last step, "
-        "and the weights of data-parallel ranks ([guide](guide.md#compute-the-last-step-twice)).",
-        "The same weights and batch gave another result, or ranks that have the same weights do not: a GPU, its memory "
-        "or a transfer flips bits. If nothing was compared, a warning says why.",
+        "With `--verify-compute`, sums of each rank's losses, gradients and weights in two passes of the last step, "
+        "and the weights of data-parallel ranks ([how to](how-to/verify-compute.md)).",
+        "The same weights and batch gave another result, or data-parallel ranks have other weights: a GPU, its "
+        "memory or a transfer flips bits. If nothing was compared, a warning says why.",
         "Leave out the node, and test its GPU.", "invalid", compute, reads_files=True,
     ),
 )  # fmt: skip
