@@ -69,8 +69,7 @@ class Case(Value, frozen=True):
             if not decided(result, spec, workload):
                 why = result.stability.warning or "no verdict"
                 return self.replace(outcome="error", type="unstable", message=why)
-        plugins, install = workspace.plugins, workspace.install
-        verdict = against_published(together or results, spec, workload, install, plugins.judge, allowed)
+        verdict = against_published(together or results, spec, workload, workspace, allowed)
         if verdict is not None and verdict.verdict == "slower":
             return self.replace(outcome="failure", type="slower", message=verdict.sentence)
         return self

@@ -249,7 +249,7 @@ def result_text(result: Result, run: Run, workspace: Workspace, spec: RunSpec, a
     workload = workspace.plugins.workload(spec.workload, spec.plugin)
     row = spec.nearest_row(workload)
     unlike = spec.row_differences(row) if row is not None else []
-    judged = against_published([result], spec, workload, workspace.install, workspace.plugins.judge, allowed)
+    judged = against_published([result], spec, workload, workspace, allowed)
     advice = next_step(result, _name(run, workspace), slower=judged is not None and judged.verdict == "slower")
     folder = short_path(run.folder, os.environ.get("HOME", ""))
     return render(result, folder, row, unlike, judged.sentence if judged else None, advice)

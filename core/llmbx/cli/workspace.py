@@ -96,7 +96,7 @@ class Workspace:
         workload = self.plugins.workload(spec.workload, spec.plugin)
         if any(not decided(result, spec, workload) for result in results):
             return 5
-        judged = against_published(results, spec, workload, self.install, self.plugins.judge, allowed)
+        judged = against_published(results, spec, workload, self, allowed)
         if judged is None:
             return 0
         if say:

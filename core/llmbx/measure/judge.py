@@ -48,6 +48,13 @@ class Judge:
         """The 95 % interval of the mean of successive step times (in seconds, above 0); None if it is unknown."""
         return None
 
+    def after_repeats(self, groups: Sequence[Sequence[float]]) -> Judge:
+        """This judge with what earlier repeats on the machine tell of the variation from run to run.
+
+        `groups` are the mean step times in seconds of earlier runs, those of each set-up together.
+        """
+        return self
+
     def against_reference(
         self, row: Reference, means: Sequence[float], times: Sequence[float], allowed: float
     ) -> ReferenceVerdict | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
@@ -65,6 +66,13 @@ class History:
         `plugins` are the loaded `Plugins`. Unknown values are None. Raises `LlmbxError` if its record cannot be read.
         """
         raise UsageError(MISSING)
+
+    def earlier_repeats(self, install: Install, run: Run, plugins: Any, compared: Collection[str]) -> list[list[float]]:
+        """The mean step times (s) of earlier runs like `run` on its machine, one list for each set-up.
+
+        The `compared` runs, by id, do not count. `plugins` are the loaded `Plugins`.
+        """
+        return []
 
     def tags(self, run: Run) -> tuple[str, ...]:
         """The current tags of the run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from llmbx.api import RunGroup, hookimpl
@@ -30,6 +31,14 @@ class IndexedHistory(History):
         from .loaded import row_of
 
         return row_of(run, plugins)
+
+    def earlier_repeats(
+        self, install: Install, run: Run, plugins: Any, compared: Collection[str]
+    ) -> list[list[float]]:
+        """The means of earlier repeats."""
+        from .repeats import earlier_repeats
+
+        return earlier_repeats(install, run, plugins, compared)
 
     def tags(self, run: Run) -> tuple[str, ...]:
         """The tags in the run's folder, and those that this user gave to another user's run."""

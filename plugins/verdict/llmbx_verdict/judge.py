@@ -12,6 +12,9 @@ from . import stability
 class IntervalJudge(Judge):
     """Decides by intervals that account for correlated steps and for the variation between runs."""
 
+    def __init__(self, groups: Sequence[Sequence[float]] = ()) -> None:
+        self._groups = groups
+
     def checks(self) -> Sequence[Check]:
         """The checks of docs/checks.md."""
         from .checks import GROUPS
@@ -37,11 +40,18 @@ class IntervalJudge(Judge):
         interval = intervals.over_steps(times)
         return (interval.low, interval.high) if interval is not None else None
 
+    def after_repeats(self, groups: Sequence[Sequence[float]]) -> Judge:
+        """The judge with the spread of these repeats (`run_variation.learned`)."""
+        return IntervalJudge(groups)
+
     def against_reference(
         self, row: Reference, means: Sequence[float], times: Sequence[float], allowed: float
     ) -> ReferenceVerdict | None:
         """See `published.AgainstPublished`."""
         from .published import AgainstPublished, change_from
+        from .statistics.run_variation import learned
 
-        comparison = AgainstPublished(row=row, change=change_from(row, means, times), allowed=allowed)
+        spread = learned(self._groups)
+        change = change_from(row, means, times, spread)
+        comparison = AgainstPublished(row=row, change=change, allowed=allowed, spread=spread)
         return ReferenceVerdict(verdict=comparison.verdict, sentence=comparison.sentence())
