@@ -31,9 +31,10 @@ fuzz: $(VENV)/.ready
 predict-calibration: $(VENV)/.ready
 	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python benchmarks/predict/calibrate.py 0 $(PREDICT_DATA)
 
-# The errors of predictions with whole groups left out, into docs/prediction.md: about three minutes.
+# The errors of predictions with whole groups left out, into docs/prediction.md: about six minutes.
 predict-errors: $(VENV)/.ready
 	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python benchmarks/predict/by_group.py --write
+	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python benchmarks/predict/errors.py $(PREDICT_DATA) --write
 
 # Faults injected into small trainings, and what `llmbx explain` says of them: 62 faults and 80 healthy runs, about
 # half an hour, as root on a machine with two cores and more.

@@ -111,10 +111,10 @@ def lines() -> Iterator[str]:
                 yield line(name, group, [answer for answer in left_out if split(answer) == group])
 
 
-def write(rows: Sequence[str]) -> None:
-    """Replace the table in the page."""
-    before, _, after = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    text = "\n".join((BEGIN, "", HEAD, RULE, *rows, "", END))
+def write(lines: Sequence[str], begin: str = BEGIN) -> None:
+    """Replace the part of the page that begins with a mark."""
+    before, _, after = PAGE.read_text(encoding="utf-8").partition(begin)
+    text = "\n".join((begin, "", *lines, "", END))
     PAGE.write_text(before + text + after.partition(END)[2], encoding="utf-8")
 
 
@@ -126,7 +126,7 @@ def main(to_page: bool) -> None:
         print(row, flush=True)
         rows.append(row)
     if to_page:
-        write(rows)
+        write([HEAD, RULE, *rows])
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
 """Measure the error of predictions for figures that are left out, beside three simple baselines.
 
-Usage: python benchmarks/predict/errors.py [FOLDER]
+Usage: python benchmarks/predict/errors.py [FOLDER] [--write]
 
 FOLDER has the tables that are not shipped (vtrain/, megatron_lm_golden_values.csv); the default is the variable
 PREDICT_DATA. Each group is left out and the prediction calibrated again without it: coefficients and outliers are
-learned from the rest; the scales of the kernel and the widths of the intervals are those that ship.
+learned from the rest; the scales of the kernel and the widths of the intervals are those that ship. `--write` puts the
+output into docs/prediction.md.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import os
 import statistics
@@ -17,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 
+import by_group
 import folds
 import numpy as np
 from folds import Used, groups, series
@@ -258,5 +262,14 @@ def main(folder: str | None) -> None:
     golden.measure(Path(folder))
 
 
+def write(folder: str | None) -> None:
+    """Put what is printed into docs/prediction.md."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        main(folder)
+    by_group.write(["```text", printed.getvalue().strip("\n"), "```"], "<!-- errors.py -->")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("PREDICT_DATA"))
+    words = [word for word in sys.argv[1:] if word != "--write"]
+    (write if "--write" in sys.argv else main)(words[0] if words else os.environ.get("PREDICT_DATA"))

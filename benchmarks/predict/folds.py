@@ -97,20 +97,20 @@ def left_out_errors(
             for index, (mean, deviation, known) in found.items()]  # fmt: skip
 
 
-LEAST_GROUPS = 9
-"""Groups below which no quantile at the level of the intervals can be told: 9 of 10 need a tenth that is larger."""
+LEAST = 9
+"""Errors below which no quantile at the level of the intervals can be told: 9 of 10 need a tenth that is larger."""
 
 
-def factor_of_groups(sizes: Mapping[Hashable, Sequence[float]]) -> float | None:
-    """The factor of an interval for a group without any figure; None for too few groups.
+def factor_of_groups(sizes: Mapping[Hashable, Sequence[float]], count: int) -> float | None:
+    """The factor of an interval for a group without any figure; None for too few errors.
 
-    Errors within a group are one error seen many times, so each group counts as much as another, and a further group
+    Each group counts as much as another. `count` is the number of errors that are seen many times each: a further one
     may be worse than all (split conformal prediction).
     """
-    if len(sizes) < LEAST_GROUPS:
+    if count < LEAST:
         return None
     weighted = sorted((size, 1 / len(group)) for group in sizes.values() for size in group)
-    total, level = 0.0, LEVEL * (len(sizes) + 1) - 1e-9
+    total, level = 0.0, LEVEL * len(sizes) * (count + 1) / count - 1e-9
     for size, weight in weighted:
         total += weight
         if total >= level:
@@ -134,18 +134,21 @@ def widths(used: Used, errors: Sequence[tuple[str, Error]]) -> dict[str, float]:
     """The factors of the intervals by what is known, from these errors.
 
     Those of models with figures are quantiles over all figures; those of models without any come from the models of
-    their kind that were left out whole, and are missing for a kind with too few. A model of unknown shape is not one of
-    them: it has no prediction without a figure.
+    their kind that were left out whole, and are missing for a kind with too few. The figures of a model in one release
+    share their error, those of its releases do not (kernels change). A model of unknown shape is not one of them: it
+    has no prediction without a figure.
     """
     sizes: dict[str, list[float]] = defaultdict(list)
     unseen: dict[str, dict[Hashable, list[float]]] = {each: defaultdict(list) for each in KINDS}
+    releases: dict[str, set[Hashable]] = {each: set() for each in KINDS}
     for name, error in errors:
         sizes[error.known].append(error.size)
         if name == "model":
-            case = used[error.index][1]
+            row, case, _ = used[error.index]
             if case.model.has_shape:
                 unseen[kind(case)][case.model.name].append(error.size)
+                releases[kind(case)].add((case.model.name, row.source, row.release))
     names = [f"{each}: {known}" for each in KINDS for known in KNOWN]
     factors = {name: factor(sizes[name]) for name in names if sizes[name]}
-    of_kinds = {f"{each}: {UNSEEN}": factor_of_groups(unseen[each]) for each in KINDS}
+    of_kinds = {f"{each}: {UNSEEN}": factor_of_groups(unseen[each], len(releases[each])) for each in KINDS}
     return factors | {name: value for name, value in of_kinds.items() if value is not None}

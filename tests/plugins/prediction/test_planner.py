@@ -73,7 +73,8 @@ def test_no_valid_configuration_is_an_error(llmbx: Command) -> None:
     assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
 
 
-def test_the_table_names_the_published_choice(llmbx: Command) -> None:
+def test_the_table_names_the_published_choice(llmbx: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     shown = llmbx(*LLAMA, "--top", "3")
     assert len(shown.stdout.splitlines()) == 4
     assert "published choice" in shown.stderr and "slower than the best by prediction" in shown.stderr

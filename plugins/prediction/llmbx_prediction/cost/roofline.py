@@ -27,9 +27,11 @@ FOUR_BITS = ("nvfp4", "mxfp4")
 products at twice the rate of FP8."""
 OPTIMIZER_BYTES = 30
 """Bytes that Adam with FP32 states moves per parameter."""
-KERNEL_S = 5e-6
+KERNEL_S = 20e-6
 KERNELS = 60
-"""Kernels of a layer, forward and backward, and the time to launch one."""
+"""Kernels of a layer, forward and backward, and the time in which Python and the driver launch one."""
+START_S = 5e-3
+"""Time of a step on the host that no work of the GPU hides."""
 EXPERT_KERNELS = 8
 """Kernels of a layer for each expert that a rank has: a grouped product is one for each, and has two weights."""
 UNHIDDEN = 0.5
@@ -54,7 +56,7 @@ def ideal(case: Case) -> Terms:
         seconds |= _memory(case, gpu) | _communication(case, gpu)
     busy = sum(seconds.values())
     seconds["data parallel"] = _exposed(_data_parallel(case, gpu), busy)
-    seconds["host"] = _host(case)
+    seconds["host"] = START_S + _exposed(_launches(case), busy)
     seconds["bubble"] = (case.pp - 1) / (case.vp * case.accumulation) * (busy + seconds["host"])
     seconds["scale"] = 0.01 * math.log2(max(1.0, case.gpus / 8)) * busy
     return seconds
@@ -218,11 +220,12 @@ def _ring_speed(gpu: Rates, ranks: float, apart: int) -> float:
 
 
 def _exposed(seconds: float, busy: float) -> float:
-    """The part of a transfer that computation of `busy` seconds does not hide: little if it is short."""
+    """The part of a transfer, or of the host's work, that the `busy` GPU does not hide: little if it is short."""
     return seconds * seconds / (seconds + busy) if seconds else 0.0
 
 
-def _host(case: Case) -> float:
+def _launches(case: Case) -> float:
+    """Seconds in which the host launches the kernels of a step. It runs ahead of the GPU as long as that is busy."""
     model = case.model
     kernels = model.layers * KERNELS + model.moe_layers * EXPERT_KERNELS * model.experts / case.ep
-    return 5e-3 + case.accumulation / case.pp * kernels * KERNEL_S
+    return case.accumulation / case.pp * kernels * KERNEL_S
