@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -72,7 +73,8 @@ def test_the_audit_of_the_example_says_what_the_page_says(tmp_path: Path) -> Non
     example = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "my_cluster.toml").write_text(example[0])
     command = [Path(sys.executable).with_name("llmbx"), "audit", "my_cluster.toml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    wide = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=wide)
     printed = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line]
     shown = page.split("$ llmbx audit my_cluster.toml\n")[1].split("\n\nA figure is disputed")[0]
     assert [line.strip() for line in shown.splitlines() if line.strip()] == printed

@@ -1,4 +1,4 @@
-"""Fifteen machines: `run`, `show`, `sweep`, `predict` and `list --here` choose the same for the same words.
+"""Sixteen machines: `run`, `show`, `sweep`, `predict` and `list --here` choose the same for the same words.
 
 The driver's tools are stand-ins that print what those of such a machine print.
 """
@@ -13,6 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from llmbx.catalog import seen
 from llmbx.cli import list as list_verb
 from llmbx.cli import run
 from llmbx.errors import UsageError
@@ -40,9 +41,13 @@ BOXES: dict[str, tuple[int, str, Chosen]] = {
     "8 L40S": (8, NVIDIA.format("L40S", 46068, "8.9"), ("8b", "fp8", "l40s", 8)),
     "RTX 4090": (1, NVIDIA.format("GeForce RTX 4090", 24564, "8.9"), ("mini", "bf16", "rtx4090", 1)),
     "2 of no list": (2, NVIDIA.format("RTX A6000", 49140, "8.6"), ("8b-1gpu", "bf16", "rtx-a6000", 1)),
+    "DGX Spark": (1, "NVIDIA GB10, [N/A], 580.95.05, [N/A], 12.1", ("8b-1gpu", "bf16", "gb10", 1)),
     "8 MI300X": (8, AMD, ("mini", "fp32", "cpu", 1)),
     "no GPU": (0, "", ("mini", "fp32", "cpu", 1)),
 }
+
+SPARK_MIB = 122_502
+"""What is left for programs of the 128 GB of a DGX Spark, which its GPU shares with the host."""
 
 PREDICTED = ("h100", "h200", "a100", "b200", "gb200", "b300")
 """GPU types whose speed is published."""
@@ -59,6 +64,7 @@ def box(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         answer = "\n".join(line.format(number) for number in range(count))
         tool.write_text(f"#!/bin/sh\n# A stand-in.\ncat <<'END'\n{answer}\nEND\n")
         tool.chmod(0o755)
+    monkeypatch.setattr(seen, "host_mib", lambda: SPARK_MIB)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
     monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")

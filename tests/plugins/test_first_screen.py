@@ -51,3 +51,15 @@ def test_show_has_one_line_for_each_value(monkeypatch: pytest.MonkeyPatch) -> No
     assert max(map(len, shown)) <= 80
     settings = [line for line in shown[: shown.index("[1] default of grok1")] if line]
     assert [line.split()[0] for line in settings] == [row["setting"] for row in rows]
+
+
+def test_a_long_path_has_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = "/scratch/" + "a-long-name/" * 8 + "of-a-home"
+    monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
+    monkeypatch.setenv("HOME", home)
+    for name in ("LLMB_INSTALL", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    done = CliRunner().invoke(command, ["grok1", "--size", "mini", "--gpu-type", "cpu", "--dry-run"])
+    screen = done.stdout.splitlines()
+    number = screen.index("artifacts are stored in (set LLMB_INSTALL to change it):")
+    assert screen[number + 1].strip() == f"{home}/.local/share/llmbx"

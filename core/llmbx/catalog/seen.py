@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 from collections import Counter
@@ -34,6 +35,9 @@ PRODUCT = re.compile(r"^GPU \d{1,9}: (.{1,300})$", re.MULTILINE)
 VGPU = re.compile(r"-\d+[ABCQ](ME)?$")
 """Ends of names of virtual GPUs (`GRID A100D-40C`), as in NVIDIA's vGPU user guide."""
 
+UNIFIED = re.compile(r"\bGB10\b")
+"""GPUs that have the memory of the host, for which nvidia-smi prints none (NVIDIA's user guide of the DGX Spark)."""
+
 AMD = (
     (("amd-smi", "static", "--asic"), re.compile(r"MARKET_NAME: {1,99}(\S.{0,300})")),
     (("rocm-smi", "--showproductname", "--csv"), re.compile(r"^card\d+,([^,]+),", re.MULTILINE)),
@@ -56,13 +60,16 @@ class Seen(Value, frozen=True):
     """Version of the driver."""
     kind: Literal["whole", "MIG", "vGPU"] = "whole"
     """A whole GPU, a slice of one (MIG), or a virtual one."""
+    unified: bool = False
+    """Whether the memory is that of the host."""
     amd: bool = False
     """Whether it is a GPU of AMD, on which nothing runs."""
 
     def __str__(self) -> str:
         """In a few words: `8 x NVIDIA H20, 97871 MiB each, compute capability 9.0`."""
         parts = [f"{self.count} x {self.product}"]
-        parts += [f"{self.memory_mib} MiB each"] if self.memory_mib else []
+        each = "each" if not self.unified else "that the host shares with it"
+        parts += [f"{self.memory_mib} MiB {each}"] if self.memory_mib else []
         parts += [f"compute capability {self.compute_capability}"] if self.compute_capability else []
         parts += [f"driver {self.driver}"] if self.driver else []
         return ", ".join(parts)
@@ -109,14 +116,26 @@ def _nvidia(answer: str) -> tuple[Seen, ...]:
     groups = Counter((*row, *[""] * 5)[:5] for row in rows)
     if any(mig == "Enabled" for *_, mig, _ in groups) and (slices := _slices(groups)):
         return slices
-    return tuple(
-        Seen(
-            product=product, count=count, memory_mib=int(memory) if memory.isdigit() else None,
-            compute_capability=capability if re.fullmatch(r"\d+\.\d", capability) else None,
-            driver=driver or None, kind="vGPU" if VGPU.search(product) else "whole",
-        )
-        for (product, memory, driver, _, capability), count in groups.items()
-    )  # fmt: skip
+    return tuple(_whole(row, count) for row, count in groups.items())
+
+
+def _whole(row: tuple[str, ...], count: int) -> Seen:
+    product, memory, driver, _, capability = row
+    unified = not memory.isdigit() and UNIFIED.search(product) is not None
+    return Seen(
+        product=product,
+        count=count,
+        memory_mib=int(memory) if memory.isdigit() else host_mib() if unified else None,
+        compute_capability=capability if re.fullmatch(r"\d+\.\d", capability) else None,
+        driver=driver or None,
+        unified=unified,
+        kind="vGPU" if VGPU.search(product) else "whole",
+    )
+
+
+def host_mib() -> int:
+    """The memory of this machine in MiB."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
 
 
 def _slices(groups: Counter[tuple[str, ...]]) -> tuple[Seen, ...]:

@@ -199,7 +199,7 @@ def _opening(spec: RunSpec, workspace: Workspace, how: str, prediction: Expected
     if how != workspace.plugins.launcher(spec.launcher).summary:
         lines.append(how)
     if workspace.install.origin == "default":
-        lines.append(f"artifacts are stored in {workspace.install.root} (set LLMB_INSTALL to change it)")
+        lines += _stored_in(str(workspace.install.root))
     if spec.mini:
         lines.append("this is a mini, not a benchmark: do not compare it with published results")
     lines += [f"note: {text}" for text in spec.corrected]
@@ -208,6 +208,16 @@ def _opening(spec: RunSpec, workspace: Workspace, how: str, prediction: Expected
         lines.append(f"published: {row.step_time_s:g} s per step, {row.source}")
     expected = announced(prediction, spec)
     return [*lines, expected] if expected else lines
+
+
+def _stored_in(root: str) -> list[str]:
+    """Where artifacts are stored: a long path has a line of its own."""
+    from .output import WIDTH
+
+    line = f"artifacts are stored in {root} (set LLMB_INSTALL to change it)"
+    if len(line) <= WIDTH:
+        return [line]
+    return ["artifacts are stored in (set LLMB_INSTALL to change it):", f"  {root}"]
 
 
 def _unused_scheduler(spec: RunSpec, workspace: Workspace) -> str | None:

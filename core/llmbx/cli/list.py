@@ -74,12 +74,14 @@ def _chosen(plugin: str | None, name: str | None, listing: bool = False) -> list
 
 def _note_history(workloads: Sequence[Workload]) -> None:
     """Print the recipes that upstream does not support any more, by reason."""
+    import textwrap
+
     by_reason: dict[str, list[str]] = {}
     for workload in workloads:
         for recipe in (recipe for recipe in workload.recipes if recipe.history):
             by_reason.setdefault(recipe.history, []).append(f"{workload.name} {recipe.name}")
     for reason, names in by_reason.items():
-        click.echo(f"history: {', '.join(names)} ({reason})")
+        click.echo(textwrap.fill(f"history: {', '.join(names)} ({reason})", 80, subsequent_indent="  "))
 
 
 def _rows(workload: Workload) -> list[Row]:

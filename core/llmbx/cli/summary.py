@@ -40,7 +40,7 @@ def summary(
     redacted.
     """
     parts = [
-        *(textwrap.wrap(line, WIDTH, subsequent_indent="  ") for line in opening),
+        *(_wrapped(line) for line in opening),
         [""],
         *_place(spec, image, short_path(str(folder), environ.get("HOME", "")), rendered.launch),
         *_phases(rendered, folder),
@@ -49,6 +49,11 @@ def summary(
         ["", HINT],
     ]
     return scrub("\n".join(line for part in _fitting(parts) for line in part) + "\n", environ)
+
+
+def _wrapped(line: str) -> list[str]:
+    """The lines of one at the beginning; a path is not broken."""
+    return textwrap.wrap(line, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _fitting(parts: list[list[str]]) -> list[list[str]]:

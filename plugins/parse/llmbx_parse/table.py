@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import asdict
 
@@ -68,11 +68,11 @@ HEADS = (
     "Tokens/s/GPU",
 )
 
+RULE = "=" * 80
+
 LEAST_WIDTHS = (10, 8, 13, 12, 19, 18, 8, 8, 8, 8)
 
-RECOMPUTED = (
-    "* recomputed from step time and model FLOPs: the log has no figure or rounds it too coarsely"
-)
+RECOMPUTED = "* recomputed from step time and model FLOPs: the log lacks it, or rounds too much"
 
 MOST_ECHOES = 20
 """Maximum number of a row's `echoes`."""
@@ -165,47 +165,83 @@ def columns(rows: Sequence[Row]) -> tuple[str, ...]:
     return (*COLUMNS, *of_measures)
 
 
+class Table(NamedTuple):
+    """The rows of one time unit and window; `notes` are printed below them."""
+
+    title: str
+    heads: list[str]
+    cells: list[list[str]]
+    notes: list[str]
+
+    @property
+    def text(self) -> str:
+        """The table as the recipes' scripts print it."""
+        widths = self._widths
+        lines = [self.title, RULE, _line(self.heads, widths)]
+        lines.append(" ".join("-" * width for width in widths))
+        lines += [*(_line(line, widths) for line in self.cells), *self.notes]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def width(self) -> int:
+        """The length of its longest line."""
+        return sum(self._widths) + len(self._widths) - 1
+
+    @property
+    def rows(self) -> list[dict[str, str | float | None]]:
+        """The cells by their headings, numbers as such."""
+        return [
+            {head: _value(text) for head, text in zip(self.heads, line, strict=True)}
+            for line in self.cells
+        ]
+
+    @property
+    def _widths(self) -> list[int]:
+        lines = (self.heads, *self.cells)
+        return [
+            max(LEAST_WIDTHS[column], *(len(line[column]) for line in lines))
+            for column in range(len(self.heads))
+        ]
+
+
+def _value(text: str) -> str | float | None:
+    try:
+        return None if text == "-" else float(text)
+    except ValueError:
+        return text
+
+
 def table(rows: Sequence[Row], full_names: bool = False) -> str:
-    """Format the rows as the recipes' scripts do.
+    """Format the rows as the recipes' scripts do."""
+    return "\n".join(part.text for part in tables(rows, full_names))
 
-    One table per time unit and window, then the steady states.
-    """
+
+def tables(rows: Sequence[Row], full_names: bool) -> list[Table]:
+    """One table per time unit and window, then the steady states."""
     steady = [replace(row, figures=row.steady) for row in rows if row.steady is not None]
-    parts = [_tables(rows, full_names), _tables(steady, full_names)]
-    return "\n".join(part for part in parts if part)
-
-
-def _tables(rows: Sequence[Row], full_names: bool) -> str:
-    groups = groupby(sorted(rows, key=_group), key=_group)
-    tables = [
-        _group_table(unit, policy, list(members), full_names) for (unit, policy), members in groups
+    return [
+        _table(unit, policy, list(members), full_names)
+        for part in (rows, steady)
+        for (unit, policy), members in groupby(sorted(part, key=_group), key=_group)
     ]
-    return "\n".join(tables)
 
 
 def _group(row: Row) -> tuple[str, str]:
     return row.unit, row.figures.window.policy or ""
 
 
-def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) -> str:
+def _table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) -> Table:
     with_mfu = any(row.figures.mfu.value is not None for row in rows)
     with_window = policy in ("last", "auto")
     heads = [head.format(unit=unit) for head in HEADS]
     heads += ["MFU (%)"] if with_mfu else []
     heads += ["Window"] if with_window else []
     heads += ["Stability"]
-    cells = [_cells(row, unit, full_names, with_mfu, with_window) for row in rows]
-    widths = [
-        max(LEAST_WIDTHS[column], *(len(line[column]) for line in (heads, *cells)))
-        for column in range(len(heads))
-    ]
-    lines = [_title(unit, policy), "=" * 80, _line(heads, widths)]
-    lines.append(" ".join("-" * width for width in widths))
-    lines += [_line(line, widths) for line in cells]
-    lines += [line for row in rows for line in _measure_lines(row, full_names)]
+    notes = [line for row in rows for line in _measure_lines(row, full_names)]
     if any(row.figures.tflops_per_gpu.source == "recomputed" for row in rows):
-        lines.append(RECOMPUTED)
-    return "\n".join(lines) + "\n"
+        notes.append(RECOMPUTED)
+    cells = [_cells(row, unit, full_names, with_mfu, with_window) for row in rows]
+    return Table(_title(unit, policy), heads, cells, notes)
 
 
 def _title(unit: str, policy: str) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from .parsed_log import ParsedLog
     from .rows import Row
+    from .table import Table
 
 DEFAULT = Path("experiments")
 
@@ -157,22 +158,42 @@ def _exit_without_measurement(rows: Sequence[Row], paths: Sequence[Path]) -> Non
 
 def _print(rows: Sequence[Row], format_: str, full_names: bool) -> None:
     """Print the rows; below a table, the causes and warnings on stderr."""
-    from llmbx.api.verbs import print_json, to_csv
+    from llmbx.api.verbs import print_json, print_note, to_csv
 
-    from .table import as_csv, as_json, columns, table
+    from .table import as_csv, as_json, columns, tables
 
     if format_ == "json":
         print_json([as_json(row) for row in rows])
     elif format_ == "csv":
         click.echo(to_csv([as_csv(row) for row in rows], columns(rows)), nl=False)
-    elif rows:
-        click.echo(table(rows, full_names), nl=False)
+    else:
+        for number, part in enumerate(tables(rows, full_names)):
+            _print_table(part, first=number == 0)
     if format_ != "table":
         return
     for row in rows:
         for line in (row.cause, row.unread, *row.warnings):
             if line:
-                click.echo(f"llmbx: {row.experiment}: {line}", err=True)
+                print_note(f"llmbx: {row.experiment}: {line}")
+
+
+def _print_table(part: Table, first: bool) -> None:
+    """Print a table as the recipes' scripts do, in narrower columns if there is no room."""
+    import shutil
+
+    from llmbx.api.verbs import print_rows
+
+    from .table import RULE
+
+    if not first:
+        click.echo()
+    if part.width <= shutil.get_terminal_size().columns:
+        click.echo(part.text, nl=False)
+        return
+    click.echo(f"{part.title}\n{RULE}")
+    print_rows(part.rows, part.heads, "table")
+    for note in part.notes:
+        click.echo(note)
 
 
 def _save(readings: Sequence[LogReading], window: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -11,6 +12,8 @@ from .plan import CellRequest
 
 SHOWN = 40
 """Most invalid cells that an error lists."""
+WIDTH = 80
+"""Characters of a line of such an error."""
 
 
 class Cell(Value, frozen=True):
@@ -76,9 +79,15 @@ def describe(cell: CellRequest) -> str:
     return " ".join(part for part in parts if part)
 
 
+def _wrapped(text: str) -> str:
+    """An entry of a list in lines of at most 80 columns."""
+    wrapper = textwrap.TextWrapper(WIDTH, "  ", "    ", break_long_words=False, break_on_hyphens=False)
+    return wrapper.fill(text)
+
+
 def _invalid_cells(failures: list[tuple[CellRequest, LlmbxError]], count: int) -> LlmbxError:
     bad = f"{len(failures)} of {count} cells cannot run" if count > 1 else "the cell cannot run"
-    lines = [f"  {describe(request)}: {_one_line(str(error))}" for request, error in failures[:SHOWN]]
+    lines = [_wrapped(f"{describe(request)}: {_one_line(str(error))}") for request, error in failures[:SHOWN]]
     if len(failures) > SHOWN:
         lines.append(f"  … and {len(failures) - SHOWN} more")
     kind = InfraError if all(isinstance(error, InfraError) for _, error in failures) else UsageError

@@ -389,7 +389,7 @@ def _print_results(
         print_rows([_result_row(row) for row in summaries], (*RESULTS, *each), format_)
         for row in summaries:
             if row.status not in ("completed", "missing"):
-                click.echo(f"{row.cell}: {row.status}: {row.cause}", err=True)
+                print_note(f"{row.cell}: {row.status}: {row.cause}")
     else:
         rows = [{**msgspec.to_builtins(row)} for row in summaries]
         print_rows(rows, (*RESULTS_CSV, *EACH_NODE_CSV) if any(row.node for row in summaries) else RESULTS_CSV, format_)

@@ -83,6 +83,17 @@ def test_detection(
     assert hardware.detect() == detected
 
 
+def test_a_gpu_without_memory_of_its_own_has_that_of_the_host(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seen, "host_mib", lambda: 122_502)
+    stand_in("nvidia-smi", printing("NVIDIA GB10, [N/A], 580.95, [N/A], 12.1\n"))
+    assert str(hardware.unlisted("gb10")) == (
+        "1 x NVIDIA GB10, 122502 MiB that the host shares with it, compute capability 12.1, driver 580.95"
+    )
+    assert hardware.gpu("gb10").memory_gb == pytest.approx(128.45, abs=0.01)
+
+
 def test_a_gpu_that_is_not_in_the_list_is_a_type_made_from_what_was_seen(stand_in: StandIn) -> None:
     stand_in("nvidia-smi", printing(A6000 * 2))
     group = hardware.unlisted("rtx-a6000")

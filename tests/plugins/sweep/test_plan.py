@@ -153,7 +153,7 @@ def test_errors_name_their_position(tmp_path: Path, text: str, says: str) -> Non
 def test_every_bad_cell_is_named_before_anything_starts(make_spec: Callable[..., RunSpec]) -> None:
     def check(wanted: CellRequest) -> RunSpec:
         if wanted.settings["tp"] == "3":
-            raise UsageError("it cannot run (2 problems):\n  TP 3 is odd\n  heads")
+            raise UsageError("it cannot run (2 problems):\n  TP 3 is odd\n  the number of heads is none of its")
         if wanted.request.gpus == 4:
             raise InfraError("no runtime works here")
         return make_spec(gpus=wanted.request.gpus)
@@ -163,9 +163,11 @@ def test_every_bad_cell_is_named_before_anything_starts(make_spec: Callable[...,
         resolve_cells(wanted, check)
     assert str(caught.value).splitlines() == [
         "3 of 4 cells cannot run; nothing was submitted:",
-        "  line 2 GPUs tp=3: it cannot run (2 problems): TP 3 is odd; heads",
+        "  line 2 GPUs tp=3: it cannot run (2 problems): TP 3 is odd; the number of heads",
+        "    is none of its",
         "  line 4 GPUs tp=1: no runtime works here",
-        "  line 4 GPUs tp=3: it cannot run (2 problems): TP 3 is odd; heads",
+        "  line 4 GPUs tp=3: it cannot run (2 problems): TP 3 is odd; the number of heads",
+        "    is none of its",
     ]
     with pytest.raises(InfraError, match="1 of 2 cells cannot run"):
         resolve_cells([one for one in wanted if one.settings["tp"] == "1"], check)
