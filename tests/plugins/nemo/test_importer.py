@@ -45,6 +45,65 @@ from megatron.bridge.training.config import ConfigContainer, TrainingConfig
 def base():
     return ConfigContainer(model=None, train=TrainingConfig(global_batch_size=1))
 """
+CONFIGS = """
+from dataclasses import dataclass, replace
+
+from megatron.bridge.recipes.common import base
+from megatron.bridge.training.overlap import *
+
+
+@dataclass
+class Workload:
+    num_gpus: int
+    tensor_model_parallel_size: int = 1
+    global_batch_size: int = 16
+
+
+MY_LLM_7B_PRETRAIN_CONFIG_H100_BF16_V1 = Workload(16)
+MY_LLM_7B_PRETRAIN_CONFIG_H100_BF16_V2 = replace(MY_LLM_7B_PRETRAIN_CONFIG_H100_BF16_V1, global_batch_size=32)
+MY_LLM_7B_PRETRAIN_CONFIG_H100_FP8_CS_V1 = Workload(8, tensor_model_parallel_size=4)
+MY_LLM_7B_PRETRAIN_CONFIG_H100_FP8_MX_LARGE_SCALE = Workload(64)
+MY_LLM_7B_PRETRAIN_CONFIG_B200_NVFP4 = Workload(8)
+
+
+def my_llm_7b_pretrain_config_h100(precision, mock, config_variant):
+    workload = globals()[f"MY_LLM_7B_PRETRAIN_CONFIG_H100_{precision}_{config_variant}".upper()]
+    cfg = base()
+    cfg.model = cfg.model.to_megatron_provider()
+    cfg.comm_overlap = Overlap()
+    cfg.model.tensor_model_parallel_size = workload.tensor_model_parallel_size
+    cfg.train.global_batch_size = workload.global_batch_size
+    cfg.train.micro_batch_size = 1
+    return cfg
+"""
+EXECUTORS = """
+import nemo_run as run
+from nemo_run.config import get_nemorun_home
+
+HOME = get_nemorun_home() + "/home"
+
+
+def slurm_executor(gpu, account, partition, log_dir, nodes, per_node, offline):
+    return run.SlurmExecutor(env_vars={"HF_HUB_OFFLINE": str(int(offline))})
+"""
+PLUGINS = """
+from dataclasses import dataclass
+from nemo_run import Plugin, Script
+
+
+@dataclass(kw_only=True)
+class PerfEnvPlugin(Plugin):
+    model_family_name: str
+    model_recipe_name: str
+    gpu: str
+    compute_dtype: str
+    train_task: str
+    config_variant: str
+
+    def setup(self, task, executor):
+        assert isinstance(task, Script)
+        executor.env_vars["MY_VARIABLE"] = f"{self.model_family_name} {self.compute_dtype} {self.config_variant}"
+"""
 METADATA = """
 # Setup
 general:
@@ -107,6 +166,50 @@ def test_a_site_imports_its_own_recipes_and_checks_them(tree: Path, tmp_path: Pa
     assert check.stdout == "my-llm 7b/bf16/h100/16: gbs 64 -> 32\nmy-llm 7b/bf16/h100/32: gbs 128 -> 64\n"
     CliRunner().invoke(command, [str(tree), "--into", str(folder), *model])
     assert (folder / "my-llm.toml").read_text() == f"# Mine.\n{text}# Also mine.\n"
+
+
+@pytest.fixture
+def older(tree: Path, tmp_path: Path) -> Path:
+    """A checkout of release 0.5, whose recipes are no part of the package."""
+    package, scripts = "src/megatron/bridge", "scripts/performance"
+    for path, text in {
+        f"{package}/package_info.py": "MAJOR = 0\nMINOR = 5\nPATCH = 1\n",
+        f"{package}/recipes/__init__.py": "",
+        f"{package}/recipes/common.py": COMMON.replace("model=None", "model=ConfigContainer()"),
+        f"{package}/training/overlap.py": "class Overlap: ...\n",
+        f"{scripts}/configs/mine/__init__.py": CONFIGS,
+        f"{scripts}/utils/__init__.py": "",
+        f"{scripts}/utils/executors.py": EXECUTORS,
+        f"{scripts}/perf_plugins.py": PLUGINS,
+    }.items():
+        (tmp_path / "older" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "older" / path).write_text(text)
+    return tmp_path / "older"
+
+
+def test_an_update_from_a_checkout_of_the_older_layout(older: Path, tree: Path, tmp_path: Path) -> None:
+    """Of two versions for one number of GPUs the later counts, as upstream's launch has it by default."""
+    arguments = ["--into", str(tmp_path / "catalog"), "--model", "my_llm_7b=my-llm/7b", "--image", "my/image:5"]
+    first = CliRunner().invoke(command, [str(older), *arguments])
+    assert (first.exit_code, first.stdout) == (0, "my-llm 7b/fp8/h100/8: new\nmy-llm 7b/bf16/h100/16: new\n")
+    text = (tmp_path / "catalog" / "my-llm.toml").read_text()
+    assert 'name = "bridge-0.5"' in text and 'source = "Megatron-Bridge 0.5.1, scripts/performance"' in text
+    assert 'dtypes = ["fp8"], gpu_types = ["h100"], gpus = ["8"], tp = 4, mbs = 1, gbs = "GPUs*2"' in text
+    assert 'MY_VARIABLE = "mine fp8_cs v1"' in text and 'MY_VARIABLE = "mine bf16 v2"' in text
+    assert "# Left out (variants of a dtype): MY_LLM_7B_PRETRAIN_CONFIG_H100_FP8_MX_LARGE_SCALE." in text
+    assert "my_llm_7b_pretrain_config_b200" in text
+    update = CliRunner().invoke(command, [str(tree), *arguments])
+    assert update.stdout == (
+        "my-llm 7b/fp8/h100/8: gone\nmy-llm 7b/bf16/h100/16: tp 1 -> 2\n"
+        "my-llm 7b/bf16/h100/16: MY_VARIABLE mine bf16 v2 -> 1\nmy-llm 7b/bf16/h100/32: new\n"
+    )
+
+
+def test_a_package_without_recipes_is_refused(older: Path) -> None:
+    (older / "scripts").rename(older / "elsewhere")
+    done = CliRunner().invoke(command, [str(older), "--image", "i"])
+    assert isinstance(done.exception, UsageError)
+    assert "0.5.1 has no performance recipes in its package" in str(done.exception)
 
 
 @pytest.mark.parametrize(

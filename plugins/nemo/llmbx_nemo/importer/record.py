@@ -7,6 +7,7 @@ whose objects only remember what is set on them. Uses the standard library only.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -14,7 +15,7 @@ import inspect
 import json
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,9 @@ class Thing:
         self.__dict__["_origin"] = origin
         self.__dict__.update(values)
 
+    def __init_subclass__(cls, **_: Any) -> None:
+        super().__init_subclass__()
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -83,12 +87,18 @@ class Thing:
 
     __ror__ = __or__
 
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, Thing)
+
 
 class StandIn(types.ModuleType):
-    """A module with a stand-in for every name."""
+    """A module with a stand-in for every name; `source` is the file that it represents, if the tree has it."""
 
     __path__: list[str] = []
-    __all__: list[str] = []
+
+    def __init__(self, name: str, source: Path) -> None:
+        super().__init__(name)
+        self.__all__ = list(public_names(source)) if source.is_file() else []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -98,11 +108,25 @@ class StandIn(types.ModuleType):
         return value
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Find stand-ins for all modules but the standard library's and the recipes'."""
+def public_names(source: Path) -> Iterator[str]:
+    """Yield what `from MODULE import *` takes from a module that has no `__all__`."""
+    for statement in ast.parse(source.read_text(encoding="utf-8")).body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement]
+        for target in targets:
+            name = getattr(target, "id", getattr(target, "name", None))
+            if isinstance(name, str) and not name.startswith("_"):
+                yield name
 
-    def __init__(self, tree: Path) -> None:
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Find stand-ins for all modules but the standard library's and the recipes'.
+
+    `more` are further packages whose modules are executed, with their folders.
+    """
+
+    def __init__(self, tree: Path, more: Mapping[str, Path] = {}) -> None:
         self.tree = tree
+        self.folders = {**dict.fromkeys(REAL, tree), **more}
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -110,14 +134,15 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Return the specification of a module of the recipes, or of a stand-in."""
         if name.partition(".")[0] in sys.stdlib_module_names:
             return None
-        if name in REAL or name.startswith(tuple(f"{package}." for package in REAL)):
-            folder = self.tree.joinpath(*name.split(".")[:-1])
-            return importlib.machinery.PathFinder.find_spec(name, [str(folder)])
+        for package, root in self.folders.items():
+            if name == package or name.startswith(f"{package}."):
+                folder = root.joinpath(*name.split(".")[:-1])
+                return importlib.machinery.PathFinder.find_spec(name, [str(folder)])
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         """Return the stand-in."""
-        return StandIn(spec.name)
+        return StandIn(spec.name, self.tree.joinpath(*spec.name.split(".")).with_suffix(".py"))
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Leave the stand-in as it is."""
@@ -150,6 +175,16 @@ def parts(name: str) -> dict[str, Any] | None:
     return {"model": model, "gpus": int(gpus), "gpu_type": words[1], "variant": "_".join(words[2:-1])}
 
 
+def values(configuration: Any) -> dict[str, Any]:
+    """Return what a function has set, and which files it lacks."""
+    model = vars(configuration).get("model")
+    return {
+        "files": sorted(set(LACKING)),
+        "hub": model._origin if isinstance(model, Thing) else None,
+        **{key: read(configuration, path) for key, path in FIELDS.items()},
+    }
+
+
 def rows(tree: Path) -> Iterator[dict[str, Any]]:
     """Yield what each pre-training function sets; `error` for one that cannot be called."""
     for module_name in modules(tree):
@@ -165,12 +200,7 @@ def rows(tree: Path) -> Iterator[dict[str, Any]]:
             except Exception as error:
                 yield row | {"error": f"{type(error).__name__}: {error}"}
                 continue
-            model = vars(configuration).get("model")
-            yield row | {
-                "files": sorted(set(LACKING)),
-                "hub": model._origin if isinstance(model, Thing) else None,
-                **{key: read(configuration, path) for key, path in FIELDS.items()},
-            }
+            yield row | values(configuration)
 
 
 def main() -> None:

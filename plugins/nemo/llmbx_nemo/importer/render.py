@@ -17,7 +17,6 @@ from .tree import Tree
 FIRST = "# Imported: `llmbx catalog import` writes all lines from here to the end of the import."
 LAST = "# End of the import."
 
-PACKAGE = "megatron/bridge/perf_recipes"
 WIDTH = 118
 DEFAULTS = {"fsdp": False, "tp": 1, "pp": 1, "cp": 1, "cuda_graphs": False, "recompute_layers": 0, "offload_layers": 0}
 """Values that a row leaves out."""
@@ -53,7 +52,7 @@ def block(imported: Imported, tree: Tree, names: Names, image: Mapping[str, str]
         f"name = {_toml(recipe_name(tree))}",
         f"title = {_toml(f'{title} recipe (Megatron-Bridge {tree.release})')}",
         f"released = {_toml(tree.release)}",
-        f"source = {_toml(f'Megatron-Bridge {tree.version}, {PACKAGE}')}",
+        f"source = {_toml(f'Megatron-Bridge {tree.version}, {tree.recipes}')}",
         'driver = "megatron-bridge"',
         f"image = {_toml(dict(image))}",
         'window = "35-44"',

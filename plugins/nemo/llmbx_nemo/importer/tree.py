@@ -47,11 +47,28 @@ class Function(Value, frozen=True):
     env: dict[str, str | int | float | bool] = {}
 
 
+PACKAGE = "megatron/bridge/perf_recipes"
+SCRIPTS = "scripts/performance"
+"""Where the performance recipes are: in the package from 0.6 on, before that in a checkout only."""
+
+
 class Tree(Value, frozen=True):
     """A Megatron-Bridge tree: the folder that holds `megatron/`, and the version in it."""
 
     folder: Path
     version: str
+
+    @property
+    def recipes(self) -> str:
+        """Where the performance recipes are. Raises `UsageError` if the tree has none."""
+        if (self.folder / PACKAGE).is_dir():
+            return PACKAGE
+        if (self.folder.parent / SCRIPTS / "configs").is_dir():
+            return SCRIPTS
+        raise UsageError(
+            f"{self.folder}: Megatron-Bridge {self.version} has no performance recipes in its package: "
+            f"0.6 and later have them, 0.5 has them in a checkout ({SCRIPTS})"
+        )
 
     @property
     def release(self) -> str:
@@ -80,7 +97,8 @@ def functions(tree: Tree) -> list[Function]:
     """
     from llmbx.api import convert_toml
 
-    program = Path(__file__).with_name("record.py")
+    name = "record.py" if tree.recipes == PACKAGE else "record_scripts.py"
+    program = Path(__file__).with_name(name)
     argv = [sys.executable, "-I", "-S", str(program), str(tree.folder)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
@@ -88,5 +106,5 @@ def functions(tree: Tree) -> list[Function]:
         raise UsageError(f"{tree.folder}: the performance recipes cannot be read: {last}")
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     if not rows:
-        raise UsageError(f"{tree.folder}: Megatron-Bridge {tree.version} has no performance recipes (0.6 and later do)")
+        raise UsageError(f"{tree.folder}: Megatron-Bridge {tree.version} has no performance recipes")
     return [convert_toml(row, Function, f"{tree.folder}: {row['function']}") for row in rows]

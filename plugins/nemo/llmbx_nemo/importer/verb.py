@@ -38,10 +38,10 @@ def command(
 ) -> None:
     """Write the rows of a recipe from an installed Megatron-Bridge.
 
-    SOURCE is an environment with Megatron-Bridge 0.6 or later, a checkout, or an unpacked wheel. Its
-    performance recipes are called without torch and without a GPU, and what they set becomes the
-    rows, numbers of GPUs and environment of the recipe. The lines between the two marks in each
-    file of the catalog are replaced; nothing is read from them.
+    SOURCE is an environment with Megatron-Bridge 0.6 or later, a checkout of 0.5 or later, or an
+    unpacked wheel. Its performance recipes are called without torch and without a GPU, and what
+    they set becomes the rows, numbers of GPUs and environment of the recipe. The lines between the
+    two marks in each file of the catalog are replaced; nothing is read from them.
 
     SOURCE may also be a checkout of exemplar-performance: its models, scales and images are
     compared with what the catalog can run, and nothing is written.
