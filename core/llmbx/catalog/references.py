@@ -49,7 +49,8 @@ class ReferenceTable(Value, frozen=True):
 
     Numbers are written as printed; `mfu_percent` is in percent. `peak_tflops` and `model_flops` are the values that the
     source computes the MFU with. `disputed` maps a scale to the reason why its column is disputed. Without
-    `step_time_s` the step time is computed from `tokens_per_s_per_gpu`, `global_batch_size` and `sequence_length`.
+    `step_time_s` the step time is computed from `tokens_per_s_per_gpu`, `global_batch_size` and `sequence_length`, or
+    from `tflops_per_gpu`, `global_batch_size` and `model_flops`.
     `whole_samples` states that the tokens are those of a whole number of samples per second of all GPUs: the source
     rounded those, and the step time is only as exact. `layout` has the degrees of parallelism and the micro-batch size
     (tp, pp, cp, ep, vp, mbs) of the published runs, if the recipe has others now.
@@ -152,6 +153,10 @@ def _reference(table: ReferenceTable, index: int) -> Reference:
         tokens = figures["global_batch_size"] * table.sequence_length
         figures["step_time_s"] = tokens / (figures["tokens_per_s_per_gpu"] * table.gpus[index])
         figures["step_time_from"] = "tokens_per_s_per_gpu"
+    if "step_time_s" not in figures and "tflops_per_gpu" in figures and table.model_flops and table.global_batch_size:
+        flops = figures["global_batch_size"] * table.model_flops
+        figures["step_time_s"] = flops / (figures["tflops_per_gpu"] * 1e12 * table.gpus[index])
+        figures["step_time_from"] = "tflops_per_gpu"
     if "step_time_s" in figures:
         printed = figures.get("step_time_from", "step_time_s")
         half = _half_unit(getattr(table, printed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .findings import Disputed, difference_percent
+from .findings import UNEXPLAINED, Disputed, difference_percent
 from .terms import CELLS, Case, compute
 
 TOLERANCE = 0.006
@@ -56,5 +56,5 @@ def dispute(case: Case, field: str, tolerance: float = TOLERANCE) -> Disputed | 
         published=published,
         recomputed=recomputed,
         difference_percent=difference,
-        reason=r.disputed,
+        reason=r.disputed or UNEXPLAINED,
     )

@@ -9,7 +9,7 @@ from llmbx.api import Example, GpuType, UsageError
 
 from .arithmetic import equations
 from .cells import TOLERANCE, dispute
-from .findings import Disputed, ExampleDispute, difference_percent
+from .findings import UNEXPLAINED, Disputed, ExampleDispute, difference_percent
 from .terms import CELLS, Case, compute
 
 NEAR_PERCENT = 5.0
@@ -185,7 +185,7 @@ def _from_example(
         gpu_type=example.gpu_type,
         gpus=example.gpus,
         text=example.text,
-        reason=example.note,
+        reason=example.note or UNEXPLAINED,
     )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from llmbx.api import Scalar, Value
 
+UNEXPLAINED = "unexplained"
+"""The reason of a finding for which none is known."""
+
 
 class Disputed(Value, frozen=True):
     """One cell of a performance table. `mfu` is a fraction; `difference_percent` is relative to the recomputed figure.
 
-    `reason` says why the row is wrong, as the reference file states it; None if it gives no reason.
+    `reason` says why the row is wrong, as the reference file states it.
     """
 
     source: str
@@ -21,7 +24,7 @@ class Disputed(Value, frozen=True):
     published: float
     recomputed: float
     difference_percent: float
-    reason: str | None = None
+    reason: str = UNEXPLAINED
 
 
 class RowDispute(Value, frozen=True):
@@ -40,7 +43,7 @@ class RowDispute(Value, frozen=True):
     field: str
     published: Scalar
     recomputed: Scalar
-    reason: str | None = None
+    reason: str = UNEXPLAINED
 
 
 class ExampleDispute(Value, frozen=True):
@@ -62,7 +65,7 @@ class ExampleDispute(Value, frozen=True):
     gpu_type: str | None = None
     gpus: int | None = None
     text: str | None = None
-    reason: str | None = None
+    reason: str = UNEXPLAINED
 
 
 class Audit(Value, frozen=True):

@@ -9,7 +9,7 @@ from llmbx.api import Parallelism, Recipe, Row, RunSpec, Scalar, Workload
 from llmbx.api.verbs import Config, Plugins, common_findings, evaluate_scale, scales_of
 
 from .cases import resolve_row
-from .findings import RowDispute
+from .findings import UNEXPLAINED, RowDispute
 
 COMPUTED = {"dp": "GPUs / (TP x PP x CP)", "ga": "GBS / (MBS x DP)"}
 """Columns that are computed from the others."""
@@ -102,5 +102,5 @@ def _dispute(
         field=field,
         published=value,
         recomputed=right,
-        reason=problem or how or "; ".join(spec.corrected) or None,
+        reason=problem or how or "; ".join(spec.corrected) or UNEXPLAINED,
     )

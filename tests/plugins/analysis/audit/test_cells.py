@@ -108,7 +108,7 @@ def test_figures_of_other_terms_are_disputed(changed: dict[str, object], fields:
 def test_the_reason_is_what_the_file_says() -> None:
     wrong = case(BASE, mfu=99.0)
     (found,) = disputes([wrong])
-    assert found.reason is None
+    assert found.reason == "unexplained"
     stated = dataclasses.replace(wrong, reference=wrong.reference.replace(disputed="a misprint"))
     (found,) = disputes([stated])
     assert found.reason == "a misprint"
