@@ -86,7 +86,7 @@ EVENTS = """### Kinds of event
 
 The `cause` of a failed run is its earliest failure that is not an echo: in the order of the printed times, else of the
 lines, and never by kind. What a line is (a reason of its own, a lost contact, a watchdog, an end, a stop) is data in
-`llmbx.logs.signature_table`; events of other kinds are reasons if they are `fatal`. A failure that three or more
+`core/llmbx/data/failures.toml`; events of other kinds are reasons if they are `fatal`. A failure that three or more
 training steps follow was survived. `Signatures` finds most failures in the log of any framework, under any label: pass
 every line to it, and yield what it returns."""
 

@@ -16,7 +16,7 @@ import pytest
 import llmbx.api
 import llmbx.testing
 from llmbx import hookspecs, model
-from llmbx.logs.signature_table import TABLE
+from llmbx.logs.signature_table import signatures
 from llmbx.logs.timeline import CONNECTING
 from llmbx.plugins.discovery import HOOKS
 
@@ -98,7 +98,7 @@ def test_the_page_of_values_has_every_record_of_the_model_that_a_plugin_meets() 
 def test_the_page_of_values_explains_every_kind_of_event_that_core_judges_by() -> None:
     page = (ROOT / "docs/values.md").read_text()
     explained = re.findall(r"^- `(\w+)`: ", page.split("### Kinds of event")[1].split("\n## ")[0], re.MULTILINE)
-    assert {*CONNECTING, "exception", "interrupted", *(signature.kind for signature in TABLE)} <= set(explained)
+    assert {*CONNECTING, "exception", "interrupted", *(signature.kind for signature in signatures())} <= set(explained)
 
 
 def headings() -> set[str]:

@@ -19,7 +19,7 @@ import pytest
 from llmbx.catalog.hardware import builtin
 from llmbx.entry.find_secrets import _Patterns
 from llmbx.entry.secrets import HARMLESS, SECRET
-from llmbx.logs.signature_table import EXPLAINED, patterns
+from llmbx.logs.signature_table import explained, signatures
 from llmbx.plugins.manager import load
 from llmbx_analysis.compare.differences import RULES
 from llmbx_nemo.grammar import facts, megatron, nemo2
@@ -59,7 +59,10 @@ def made() -> Iterator[tuple[str, str | bytes, bool]]:
     """The expressions that are not in one place of the source, and whether they are searched for."""
     yield from (
         ("signatures", pattern, True)
-        for pattern in (*patterns(), *(each.pattern for pair in EXPLAINED for each in pair))
+        for pattern in (
+            *(signature.pattern for signature in signatures()),
+            *(each.pattern for pair in explained() for each in pair),
+        )
     )
     yield from ((f"GPU type {gpu.name}", pattern, True) for gpu in builtin().values() for pattern in gpu.match)
     yield from (("secret names", pattern, True) for pattern in (SECRET, HARMLESS))

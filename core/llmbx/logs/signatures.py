@@ -8,7 +8,7 @@ The kinds of event (fatal, except the warnings, `stopped` and `nccl_lagging`):
 - `container_error`, `usage_error` (of the program's options), `shared_memory`
 - `exception` (the last line of a traceback), `interrupted` (KeyboardInterrupt), `rank_exit` (a rank's exit code)
 - `timeout`, `preempted`, `node_fail`, `cancelled`: reported by the scheduler; `stopped`: other ranks are ended
-- `nccl_warning`, and those of `notices`; `nccl_lagging`: a watchdog names the ranks that others wait for
+- `nccl_warning`, and those of the notices; `nccl_lagging`: a watchdog names the ranks that others wait for
 
 `timeline` says which of them is the cause of a failure.
 """
@@ -24,10 +24,9 @@ from itertools import islice
 from ..model.failure import Failure
 from ..model.step import Event
 from .literals import Filter, skeleton_of
-from .notices import NOTICES, Notice
 from .origin import Origin, origin, unwrapped, without_times
 from .printed import whole
-from .signature_table import BY, TABLE, Role, Signature, match, table_filter
+from .signature_table import BY, Notice, Role, Signature, match, notices, signatures, table_filter
 from .timeline import failure
 
 MAX_EVENTS = 32
@@ -147,7 +146,7 @@ class Signatures:
     @staticmethod
     def notices() -> Sequence[Notice]:
         """What events that are no failures mean for a run, in the order of docs/checks.md."""
-        return NOTICES
+        return notices()
 
     def finished(self) -> None:
         """Mark the training loop as successfully finished: later failures happened after it."""
@@ -334,7 +333,7 @@ def may_fail(skeleton: bytes) -> bool:
 
 def only_notices(skeleton: bytes) -> bool:
     """Whether nothing but a notice may match a line with this skeleton: no more than `MAX_EVENTS` of them are kept."""
-    roles = {TABLE[place].role for place in table_filter().places(skeleton)}
+    roles = {signatures()[place].role for place in table_filter().places(skeleton)}
     return roles == {"notice"} and not _others().places(skeleton)
 
 

@@ -1,7 +1,7 @@
 """Who failed first, with what, and what followed: the events of a log in the order of time.
 
 The earliest failure that is not an echo is the cause. What a line is (a reason of its own, a lost contact, a watchdog,
-an end) is data, in `signature_table`; by which kind of failure it is, nothing is ordered.
+an end) is data, in `data/failures.toml`; by which kind of failure it is, nothing is ordered.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from ..model.failure import Echo, Failure
 from ..model.step import Event
-from .signature_table import BY, EXPLAINED, Role, match
+from .signature_table import BY, Role, explained, match
 
 MOST_RANKS = 16
 """Maximum number of ranks that are named."""
@@ -261,7 +261,7 @@ def _comparable(time: str | None) -> str:
 
 def _explained(first: Event, ordered: Sequence[Event]) -> Event:
     """The event that states the reason of the first one, if the first is only its echo."""
-    for echo, reason in EXPLAINED:
+    for echo, reason in explained():
         if echo.search(first.text) and not reason.search(first.text):
             for event in ordered:
                 if event is not first and reason.search(event.text) and _may_explain(event, first):
@@ -357,7 +357,7 @@ def _seconds_between(first: Event, second: Event) -> float:
 
 
 def _echo_of(event: Event, reason: Event) -> bool:
-    return any(echo.search(event.text) and why.search(reason.text) for echo, why in EXPLAINED)
+    return any(echo.search(event.text) and why.search(reason.text) for echo, why in explained())
 
 
 def _places(events: Sequence[Event]) -> dict[int, str]:

@@ -8,19 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from .base import Scalar, Value
-from .finding import Finding
+from .finding import Effect, Finding
 from .step import Event, Prints, Step
 
 if TYPE_CHECKING:
     from .result import Figures
     from .spec import RunSpec
-
-Effect = Literal["failed", "invalid", "not comparable", "warning"]
-"""What a finding does to a run: `failed` keeps valid data and fails the run; `invalid` also discards the data."""
-
-LogOrder = Literal["printed", "sorted", "mixed"]
-"""How the steps of a log were ordered: `printed` in their order (restarts of the training included), `sorted` by their
-numbers, or `mixed`: out of order, and the numbers cannot tell which step belongs to which training."""
 
 OWN_CHECK = ":"
 """In the id of a check that a plugin brings: PLUGIN:ID."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .base import Value
+
+Effect = Literal["failed", "invalid", "not comparable", "warning"]
+"""What a finding does to a run: `failed` keeps valid data and fails the run; `invalid` also discards the data."""
 
 
 class Finding(Value, frozen=True):

@@ -118,7 +118,8 @@ def guard_check(check: Check, plugin: str, name: str | None = None) -> Check:
 
     Raises `PluginError` if the check's own members are invalid.
     """
-    from ..model.evidence import OWN_CHECK, Effect, NotPossible
+    from ..model.evidence import OWN_CHECK, NotPossible
+    from ..model.finding import Effect
 
     for member, values in (("effect", get_args(Effect)), ("runs", ("own", "all"))):
         value = getattr(check, member)

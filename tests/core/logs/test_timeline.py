@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from llmbx.logs.line import Line
 from llmbx.logs.literals import Filter, required, skeleton_of
 from llmbx.logs.plain import PlainParser
-from llmbx.logs.signature_table import TABLE
+from llmbx.logs.signature_table import signatures
 from llmbx.logs.signatures import Signatures, may_fail
 from llmbx.logs.timeline import SURVIVED, failure
 from llmbx.model import Event
@@ -166,11 +166,11 @@ def test_lines_wrapped_in_json_are_unwrapped() -> None:
     assert found is not None and (found.cause, found.rank) == ("KeyError: 'text'", 5)
 
 
-@pytest.mark.parametrize("place", range(len(TABLE)))
+@pytest.mark.parametrize("place", range(len(signatures())))
 def test_the_quick_filter_drops_no_line_that_a_signature_matches(place: int) -> None:
     # Some patterns take long to match at random, on a busy machine longer than hypothesis likes.
     @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(st.from_regex(TABLE[place].pattern))
+    @given(st.from_regex(signatures()[place].pattern))
     def check(line: str) -> None:
         assert may_fail(skeleton_of(line)), line
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx.logs.signature_table import TABLE
+from llmbx.logs.signature_table import signatures
 from llmbx_explain.advice import BY_KIND
 from llmbx_explain.cli import command
 
@@ -93,7 +93,7 @@ def test_a_doubt_is_said(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_failure_has_advice() -> None:
-    told = {signature.kind for signature in TABLE if signature.role not in ("stopped", "notice")}
+    told = {signature.kind for signature in signatures() if signature.role not in ("stopped", "notice")}
     assert told - {"nccl_warning", "exception"} <= set(BY_KIND)
 
 
