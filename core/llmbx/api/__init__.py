@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..catalog.hardware import GpuType
     from ..catalog.workloads import dtype_name, load_workload, load_workloads
     from ..codec import convert, decode
-    from ..config.plugin_settings import Layer, settings_of
+    from ..config.plugin_settings import settings_of
     from ..errors import InfraError, LlmbxError, Unreachable, UsageError
     from ..files import disk_errors, free_bytes, write_atomic
     from ..hookspecs import VERSION
@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from ..model.layers import Term
     from ..model.packages import Pin
     from ..model.section import is_number
+    from ..model.settings import Layer
     from ..phrases import did_you_mean, format_bytes, listed, plural
     from ..plugins.lazy_hooks import lazy_hooks
     from ..resolve.ranks import numbers as rank_numbers
@@ -136,7 +137,7 @@ PLACES = {
     "catalog.hardware": "GpuType",
     "catalog.workloads": "dtype_name load_workload load_workloads",
     "codec": "convert decode",
-    "config.plugin_settings": "Layer settings_of",
+    "config.plugin_settings": "settings_of",
     "errors": "InfraError LlmbxError Unreachable UsageError",
     "files": "disk_errors free_bytes write_atomic",
     "hookspecs": "VERSION",
@@ -167,6 +168,7 @@ PLACES = {
     "model.layers": "Term",
     "model.packages": "Pin",
     "model.section": "is_number",
+    "model.settings": "Layer",
     "phrases": "did_you_mean format_bytes listed plural",
     "plugins.lazy_hooks": "lazy_hooks",
     "resolve.ranks": "rank_numbers:numbers spell_ranks:spell",

@@ -14,31 +14,12 @@ from ..model.workload import ScalarType
 from ..phrases import did_you_mean, either
 from .index import is_listing, kept
 from .scaled import scaled, scaled_finding
-from .scales import ANY, admits, evaluate, scales
+from .scales import ANY, admits, scales
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
-__all__ = [
-    "Choice",
-    "choose",
-    "default_dtype",
-    "dtype_name",
-    "evaluate",
-    "find",
-    "known_dtypes",
-    "known_gpu_types",
-    "known_scales",
-    "load_workload",
-    "load_workloads",
-    "newest_first",
-    "rows_of",
-    "scales",
-    "size_name",
-    "walltime_minutes",
-    "with_declared",
-]
 
 MINI = "mini"
 
@@ -201,22 +182,11 @@ def default_dtype(
     return default_dtype(workload, size, gpu_type, None, recipe, computes) if gpus is not None else None
 
 
-def find(
-    workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None
-) -> tuple[Recipe, Row]:
+def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None) -> Choice:
     """The named recipe, or the newest one with this size, dtype, GPU type and scale, and its row.
 
-    Raises `UsageError` that says which part is unknown, what exists, and what was probably meant.
-    """
-    choice = choose(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe)
-    if problems := [finding for finding in choice.findings if not finding.warning]:
-        raise UsageError("; ".join(f"{finding.problem}: {finding.fix}" for finding in problems))
-    return choice.recipe, choice.row
-
-
-def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None) -> Choice:
-    """Like `find`, but a GPU type or dtype that is not in the catalog becomes a finding, returned with the nearest row,
-    and a row is scaled to a number of GPUs that is not in the catalog.
+    A GPU type or dtype that is not in the catalog becomes a finding, returned with the nearest row, and a row is scaled
+    to a number of GPUs that is not in the catalog.
 
     Raises `UsageError` for an unknown size or recipe.
     """

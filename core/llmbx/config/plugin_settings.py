@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from ..errors import UsageError
-from ..model import Finding, ImageRequest, RunSpec, Value
-from ..model.settings import Field, Settings, fields, hints
+from ..model import ImageRequest, RunSpec, Value
+from ..model.settings import Field, Layer, Settings, fields, hints
 from ..phrases import did_you_mean
 from ..toml_file import convert
 from .profiles import Profile
 from .request import FALSE, TRUE
 
 S = TypeVar("S", bound=Settings)
-
-
-class Layer(Value, frozen=True):
-    """A plugin's settings from one source. The keys of `origins` are fields, or `field.key` for tables."""
-
-    source: Literal["recipe", "profile", "environment", "options"]
-    """Where the settings are from."""
-    values: dict[str, Any] = {}
-    """Value by field; a field that is a table has its keys."""
-    origins: dict[str, str] = {}
-    """Origin of each value, as `show` prints it."""
 
 
 class Joined(Value, frozen=True):
@@ -64,19 +52,15 @@ def join(
 ) -> Joined:  # fmt: skip
     """Join the settings of one plugin: the command line overrides the environment, which overrides the profile.
 
-    Tables are joined key by key. `set_keys` are keys of `--set` of a framework, which its table may also have. The
-    settings class may have the methods of `SettingsExtras`. Raises `UsageError`, with the origin, for an unknown key or
-    a value of the wrong type.
+    Tables are joined key by key. `set_keys` are keys of `--set` of a framework, which its table may also have. Raises
+    `UsageError`, with the origin, for an unknown key or a value of the wrong type.
     """
     layers = []
     for layer, place in (_of_profile(kind, profile, set_keys), _of_environ(kind, environ), _of_options(kind, options)):
-        normalize = getattr(kind, "normalize", None)
-        layers.append(normalize(layer) if normalize else layer)
+        layers.append(kind.normalize(layer))
         _check_options(layer, kind)
         convert(layers[-1].values, kind, place)
-    if check_layers := getattr(kind, "check_layers", None):
-        layers = check_layers(layers, walltime_minutes)
-    return merged(layers)
+    return merged(kind.check_layers(layers, walltime_minutes))
 
 
 def _check_options(layer: Layer, kind: type[Settings]) -> None:
@@ -97,37 +81,13 @@ def with_defaults(
     Raises `UsageError`, with `origin`, for an invalid default.
     """
     layer = Layer(source="recipe", values=dict(defaults), origins=dict.fromkeys(_places(defaults), origin))
-    normalize = getattr(kind, "normalize", None)
-    layer = normalize(layer) if normalize else layer
+    layer = kind.normalize(layer)
     convert(layer.values, kind, origin)
     set_places = set(_places(explicit))
     return Joined(
         values=merged([layer, Layer(source="options", values=dict(explicit))]).values,
         origins={place: origin for place, origin in layer.origins.items() if place not in set_places},
     )
-
-
-class SettingsExtras(typing.Protocol):
-    """Optional class methods of a settings class."""
-
-    @classmethod
-    def read_environ(cls, environ: Mapping[str, str]) -> Mapping[str, tuple[Any, str]]:
-        """Read variables that an `Option` cannot declare: field, or `field.key` of a table, -> (value, variable)."""
-
-    @classmethod
-    def normalize(cls, layer: Layer) -> Layer:
-        """Replace alternative spellings by one. The values are not yet validated and may have any type."""
-
-    @classmethod
-    def check_layers(cls, layers: Sequence[Layer], walltime_minutes: int | None) -> list[Layer]:
-        """Check and filter the layers. Raises `UsageError` for contradictions, also with `--walltime`."""
-
-    @classmethod
-    def unused(cls, spec: RunSpec) -> Sequence[Finding]:
-        """Return findings about this plugin's settings of a run that does not use the plugin.
-
-        `spec.origins` has the origin of `PLUGIN.FIELD`. Raises `UsageError` if the run must not start.
-        """
 
 
 def check_keys(
@@ -199,8 +159,7 @@ def _of_environ(kind: type[Settings], environ: Mapping[str, str]) -> tuple[Layer
                 convert({field.name: value}, kind, f"{variable}={text!r}")
                 variables[field.name] = (value, variable)
                 break
-    if read := getattr(kind, "read_environ", None):
-        variables |= read(environ)
+    variables |= kind.read_environ(environ)
     values: dict[str, Any] = {}
     for place, (value, _) in variables.items():
         name, dot, key = place.partition(".")

@@ -9,10 +9,14 @@ from __future__ import annotations
 import functools
 import types
 import typing
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from .base import Natural, Seconds, Value
+
+if TYPE_CHECKING:
+    from .finding import Finding
+    from .spec import RunSpec
 
 
 class Option(Value, frozen=True):
@@ -26,6 +30,17 @@ class Option(Value, frozen=True):
     """Placeholder of the value in `--help`; empty: derived from the type."""
     variables: tuple[str, ...] = ()
     """Environment variables that set the default; the first one that is set is used."""
+
+
+class Layer(Value, frozen=True):
+    """A plugin's settings from one source. The keys of `origins` are fields, or `field.key` for tables."""
+
+    source: Literal["recipe", "profile", "environment", "options"]
+    """Where the settings are from."""
+    values: dict[str, Any] = {}
+    """Value by field; a field that is a table has its keys."""
+    origins: dict[str, str] = {}
+    """Origin of each value, as `show` prints it."""
 
 
 class Settings(Value, frozen=True):
@@ -48,6 +63,29 @@ class Settings(Value, frozen=True):
     """The words of the plugin's users for options, commands, settings and names, suggested in messages:
     `{"--kueue-queue": "--local-queue -q", "cancel": "kdelete"}`.
     """
+
+    @classmethod
+    def read_environ(cls, environ: Mapping[str, str]) -> Mapping[str, tuple[Any, str]]:
+        """Read variables that an `Option` cannot declare: field, or `field.key` of a table, -> (value, variable)."""
+        return {}
+
+    @classmethod
+    def normalize(cls, layer: Layer) -> Layer:
+        """Replace alternative spellings by one. The values are not yet validated and may have any type."""
+        return layer
+
+    @classmethod
+    def check_layers(cls, layers: list[Layer], walltime_minutes: int | None) -> list[Layer]:
+        """Check and filter the layers. Raises `UsageError` for contradictions, also with `--walltime`."""
+        return layers
+
+    @classmethod
+    def unused(cls, spec: RunSpec) -> Sequence[Finding]:
+        """Return findings about this plugin's settings of a run that does not use the plugin.
+
+        `spec.origins` has the origin of `PLUGIN.FIELD`. Raises `UsageError` if the run must not start.
+        """
+        return ()
 
 
 class Field(Value, frozen=True):

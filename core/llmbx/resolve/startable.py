@@ -43,7 +43,7 @@ def check_settings_used(spec: RunSpec, plugins: Plugins) -> list[Finding]:
     """Return what plugins report about settings of theirs that are set for a run that does not use them.
 
     Raises `UsageError` for an option of a profiler, framework or launcher that the run does not use. Options of other
-    runtimes are ignored unless the plugin reports them (`SettingsExtras.unused`).
+    runtimes are ignored unless the plugin reports them (`Settings.unused`).
     """
     findings: list[Finding] = []
     for name, values in spec.plugin_settings.items():
@@ -55,8 +55,8 @@ def check_settings_used(spec: RunSpec, plugins: Plugins) -> list[Finding]:
         option = next((source for source in origins if source.startswith("--")), None)
         if option and (why_not := _why_not(name, spec, plugins)):
             raise UsageError(f"{option} is an option of {name}, {why_not}")
-        if unused := getattr(plugins.settings.get(name), "unused", None):
-            findings += unused(spec)
+        if kind := plugins.settings.get(name):
+            findings += kind.unused(spec)
     return findings
 
 

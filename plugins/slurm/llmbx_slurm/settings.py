@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from llmbx.api import Layer, Option, RunSpec, Scalar, Settings, UsageError, settings_of
@@ -107,7 +107,7 @@ class SlurmSettings(Settings, frozen=True):
         return layer.replace(values=values, origins={_origin_key(key): origin for key, origin in layer.origins.items()})
 
     @classmethod
-    def check_layers(cls, layers: Sequence[Layer], walltime_minutes: int | None) -> list[Layer]:
+    def check_layers(cls, layers: list[Layer], walltime_minutes: int | None) -> list[Layer]:
         """Check the user's options for conflicts; `--walltime` replaces the time limit of the profile.
 
         Raises `UsageError` if variables and command line set an option to different values.

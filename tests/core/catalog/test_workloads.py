@@ -15,6 +15,8 @@ from llmbx.config.settings import read_settings
 from llmbx.errors import UsageError
 from llmbx.model import Natural, Option, Scalar, Settings, Workload
 
+from ...rows import find
+
 FILE = """
 name = "toy"
 title = "Toy"
@@ -205,21 +207,21 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_newest_recipe_that_has_the_combination_is_found(toy: Workload) -> None:
-    recipe, row = workloads.find(toy, size="1b", dtype="fp8", gpu_type="big", gpus=8)
+    recipe, row = find(toy, size="1b", dtype="fp8", gpu_type="big", gpus=8)
     assert (recipe.name, row.tp) == ("new", 2)
     for dtype, gpu_type, gpus in [("bf16", "big", 8), ("fp8", "big", 16), ("fp8", "small", 512)]:
-        recipe, row = workloads.find(toy, size="1b", dtype=dtype, gpu_type=gpu_type, gpus=gpus)
+        recipe, row = find(toy, size="1b", dtype=dtype, gpu_type=gpu_type, gpus=gpus)
         assert (recipe.name, row.gbs) == ("old", "GPUs*2")
 
 
 def test_the_named_recipe_is_found(toy: Workload) -> None:
-    recipe, row = workloads.find(toy, size="1b", dtype="fp8", gpu_type="big", gpus=8, recipe="old")
+    recipe, row = find(toy, size="1b", dtype="fp8", gpu_type="big", gpus=8, recipe="old")
     assert (recipe.name, row.tp) == ("old", 1)
 
 
 def test_a_mini_takes_any_gpu_type_and_scale(toy: Workload) -> None:
     for gpu_type, gpus in [("cpu", 1), ("big", 3)]:
-        assert workloads.find(toy, size="mini", dtype="fp32", gpu_type=gpu_type, gpus=gpus)[1].gbs == 4
+        assert find(toy, size="mini", dtype="fp32", gpu_type=gpu_type, gpus=gpus)[1].gbs == 4
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ def test_a_mini_takes_any_gpu_type_and_scale(toy: Workload) -> None:
 def test_unknown_values_are_reported_with_the_known_ones(toy: Workload, asked: dict[str, object], says: str) -> None:
     combination = {"size": "1b", "dtype": "fp8", "gpu_type": "big", "gpus": 8, **asked}
     with pytest.raises(UsageError, match=says):
-        workloads.find(toy, **combination)  # type: ignore[arg-type]
+        find(toy, **combination)  # type: ignore[arg-type]
 
 
 def test_choose_gives_the_nearest_row_with_its_findings(toy: Workload) -> None:
@@ -345,6 +347,6 @@ def test_a_size_that_needs_a_gpu_says_why(toy: Workload) -> None:
     size = toy.sizes["1b"].replace(needs_gpu="its kernels need CUDA")
     changed = toy.replace(sizes={**toy.sizes, "1b": size})
     with pytest.raises(UsageError, match=r"toy 1b has no configuration for cpu \(its kernels need CUDA\): use --gpu"):
-        workloads.find(changed, size="1b", dtype="fp8", gpu_type="cpu", gpus=1)
+        find(changed, size="1b", dtype="fp8", gpu_type="cpu", gpus=1)
     with pytest.raises(UsageError, match="toy 1b has no configuration for huge: use --gpu-type"):
-        workloads.find(changed, size="1b", dtype="fp8", gpu_type="huge", gpus=1)
+        find(changed, size="1b", dtype="fp8", gpu_type="huge", gpus=1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from llmbx.catalog.scales import evaluate, scales
-from llmbx.catalog.workloads import default_dtype, find, walltime_minutes
+from llmbx.catalog.workloads import default_dtype, walltime_minutes
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
 from llmbx.errors import UsageError
@@ -15,6 +15,8 @@ from llmbx.model import Row, RunSpec
 from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx_nemo.workloads import workloads
+
+from ...rows import find
 
 # The recipes' tables, row by row, with their own column heads.
 LLAMA_BRIDGE = """
