@@ -5,9 +5,11 @@ Words are compared with those of other tools first, then by their spelling.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 
 def plural(number: int | None, things: str, thing: str = "") -> str:
@@ -82,81 +84,13 @@ letters that differ in one 0.67.
 FAMILY = re.compile(r"([a-z]{3,99})-?(\d{1,3})")
 """The letters and the first number of a name."""
 
-SYNONYMS: dict[str, str] = {
-    "--dry-run": "--dryrun -d",
-    "--dtype": "--precision --compute-dtype --data-type",
-    "--dtype bf16": "--bf16",
-    "--dtype fp32": "--fp32",
-    "--dtype fp8": "--fp8",
-    "--env": "--container-env --env-vars --export -e",
-    "--format csv": "--csv",
-    "--format json": "--json",
-    "--from": "--rerun --resume",
-    "--follow": "-F --watch",
-    "--gpu-type": "--gpu-name --accelerator --device",
-    "--gpu-type NAME, or --gpus N for a number": "--gpu",
-    "--gpus": "--num-gpus --ngpus --nproc --ntasks --world-size -g",
-    "--gpus N, the number of GPUs of all nodes": "--nodes --nnodes --num-nodes --devices -N",
-    "--gpus-per-node": "--nproc-per-node --ntasks-per-node --tasks-per-node --devices-per-node",
-    "--image": "--container --container-image -i",
-    "--limit": "--last --head --top",
-    "--max-steps": "--train-iters --max-iters --num-steps --iterations --iters",
-    "--mount": "--container-mounts --custom-mounts --volume --bind",
-    "--output": "--output-dir --out --log-dir --logdir --base-output-directory -o",
-    "--plugin": "--framework --backend",
-    "--profile": "--enable-profile --profiling",
-    "--repeat": "--runs --repeats",
-    "--repeats": "--runs --repeat",
-    "--set gbs=N (global) or --set mbs=N (micro)": "--batch-size --bs -b",
-    "--size": "--model-size --params",
-    "--steps A-B of llmbx profile": "--start --stop --profile-start --profile-stop --profile-step-start",
-    "--tag": "--name --run-name --job-name --experiment-name",
-    "--tail": "--lines --last",
-    "--tool": "--profiler",
-    "--user all": "--all --all-users",
-    "--verbose": "-v --debug",
-    "--version": "-V version",
-    "--walltime": "--time --time-limit --timeout --max-time -t",
-    "--watch": "--follow -f",
-    "--with": "--profiler",
-    "--workload": "--model --model-name --model-recipe-name --model-family-name -m",
-    "ENABLE_CHECKPOINT=1 llmbx run": "--checkpoint --save-checkpoint --save --ckpt --enable-checkpoint",
-    "LLMBX_CONFIG=FILE llmbx run": "--config --config-file --config-path",
-    "LOAD_CHECKPOINT_PATH=FOLDER llmbx run": "--load --load-checkpoint --load-checkpoint-path",
-    "WORKLOAD without an option": "--workload --model --model-name --models -m -w",
-    "cancel": "stop kill abort",
-    "cancelled": "canceled killed",
-    "check": "validate test",
-    "compare": "diff",
-    "completed": "done success succeeded finished ok",
-    "disable": "uninstall remove rm",
-    "doctor": "check test validate env-check",
-    "enable": "install add",
-    "explain": "why diagnose",
-    "fp8": "float8 fp8_cs fp8-cs",
-    "gbs": "batch_size train_batch_size",
-    "image build": "build",
-    "image prepare": "download pull",
-    "init": "setup config configure install",
-    "jobs": "ps queue history runs top",
-    "jobs --columns id,folder, and delete the folder of a run": "rm remove delete",
-    "list": "ls models workloads",
-    "logs": "log",
-    "logs --follow": "watch monitor",
-    "logs --tail 20": "tail",
-    "mbs": "per_device_batch_size",
-    "out_of_memory": "oom",
-    "predict": "estimate simulate",
-    "prepare": "pull download",
-    "profile": "trace",
-    "prune": "rm remove delete clean",
-    "report": "result results plot summary",
-    "run": "train pretrain start launch submit exec single bench benchmark",
-    "running": "active started",
-    "show": "info describe config",
-    "sweep": "bulk grid search",
-}
-"""The words of other tools for what llmbx has. The key is suggested where its first word is a name."""
+
+@functools.cache
+def synonyms_of_tools() -> Mapping[str, str]:
+    """The words of other tools for what llmbx has, by the phrase that is suggested."""
+    import tomli
+
+    return tomli.loads((Path(__file__).parent / "data" / "synonyms.toml").read_text(encoding="utf-8"))
 
 
 def near(word: str, known: Iterable[str]) -> str:
@@ -168,10 +102,11 @@ def near(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {either(map(repr, meant))}?)" if meant else ""
 
 
-def synonym(word: str, known: Iterable[str], synonyms: Mapping[str, str] = SYNONYMS) -> str | None:
-    """The phrase for a word of another tool that begins with a known name; None if there is none."""
+def synonym(word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str | None:
+    """The phrase for a word that begins with a known name; None if there is none. By default other tools' words."""
     names = set(known)
-    phrases = (phrase for phrase, words in synonyms.items() if word in words.split())
+    pairs = (synonyms_of_tools() if synonyms is None else synonyms).items()
+    phrases = (phrase for phrase, words in pairs if word in words.split())
     return next((phrase for phrase in phrases if re.split("[ =]", phrase)[0] in names), None)
 
 

@@ -17,7 +17,7 @@ import pytest
 from llmbx.cli import main
 from llmbx.model.job import JobState
 from llmbx.model.result import Status
-from llmbx.phrases import SYNONYMS, near
+from llmbx.phrases import near, synonyms_of_tools
 from llmbx.plugins.manager import load
 
 ON_H100 = "--size 8b --gpu-type h100"
@@ -191,7 +191,7 @@ def test_what_a_synonym_leads_to_exists() -> None:
     names |= {*get_args(Status), *get_args(JobState), *_words(main.cli, click.Context(main.cli))}
     names |= {name for kinds in (load().launchers(), load().runtimes()) for name in kinds}
     names |= {*load().profilers(), *load().frameworks()}
-    phrases = [*SYNONYMS, *load().synonyms]
+    phrases = [*synonyms_of_tools(), *load().synonyms]
     assert [phrase for phrase in phrases if phrase.replace("=", " ").split()[0] not in names] == []
 
 
