@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..entry.seen import FILE as SEEN
 from ..launchers.nodes import read_nodes
@@ -23,24 +22,12 @@ def gather(
     log: Log,
     prints: Prints | None,
     figures: Figures | None = None,
-    *,
     steps: Sequence[Step] | None = None,
-    first: int | None = None,
-    ended_well: bool = False,
-    configured: Mapping[str, int] = {},
-    lasted_s: float | None = None,
-    started_at: float | None = None,
-    clock_set_s: float = 0.0,
-    impossible: Sequence[str] = (),
-    run_dir: Path | None = None,
+    **facts: Any,
 ) -> Evidence:
     """Return the evidence about a log. `run` is the run of llmbx that wrote it, if any.
 
-    `steps` replaces the log's own. `first` is the framework's number of the first step, if known. `ended_well` is
-    whether the process succeeded and the last step was seen. `configured` are the facts of the final configuration.
-    `lasted_s` are the seconds from the start (`started_at`) to the end, during which the wall clock was set by
-    `clock_set_s`. `impossible` is what plugins answered that cannot be true. `run_dir` is the run's folder if its files
-    may be checked.
+    `steps` replaces the log's own. `facts` are members of `Evidence` that neither the log nor the run's folder has.
     """
     measured = tuple(log.steps if steps is None else steps)
     return Evidence(
@@ -56,17 +43,10 @@ def gather(
         spec=run.record.spec if run else None,
         prints=prints,
         figures=figures,
-        first=first,
-        ended_well=ended_well,
         gpus=seen_gpus(run) if run else None,
         out_of_order=log.out_of_order,
         nodes=read_nodes(run.path) if run else (),
-        configured=dict(configured),
-        lasted_s=lasted_s,
-        started_at=started_at,
-        impossible=tuple(impossible),
-        clock_set_s=clock_set_s,
-        run_dir=run_dir,
+        **facts,
     )
 
 
