@@ -166,15 +166,9 @@ def register_judge() -> Judge | None:
 
     Example::
 
-        class Spread(Judge):
-            def stability(self, policy, steps, measured, excluded=()):
-                times = [step.time_s for step in measured]
-                steady = max(times) < 1.05 * min(times)
-                return Stability(verdict="stable" if steady else "noisy", reason="all steps within 5 %")
-
         @hookimpl
         def register_judge():
-            return Spread()
+            return Spread()  # a class that inherits from Judge, with checks and the stability of a window
     """
 
 
