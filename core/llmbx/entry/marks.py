@@ -105,7 +105,7 @@ def _see_evaluation(marks: Marks) -> None:
     """A model is evaluated from `eval()` to its `train()`."""
     from torch import nn
 
-    train, evaluated = nn.Module.train, []
+    train, evaluated = nn.Module.train, list[int]()
 
     def measured(self: Any, mode: bool = True) -> Any:
         if not mode and not evaluated and self.training:
@@ -116,14 +116,15 @@ def _see_evaluation(marks: Marks) -> None:
             marks.end(EVALUATION)
         return train(self, mode)
 
-    nn.Module.train = measured  # type: ignore[method-assign]
+    module: Any = nn.Module
+    module.train = measured
 
 
 def see_compilation(marks: Marks) -> bool:
     """Let PyTorch's compiler report; False if it is not imported yet."""
     if "torch._dynamo.callback" not in sys.modules:
         return False
-    handler = getattr(sys.modules["torch._dynamo.callback"], "callback_handler", None)
+    handler: Any = getattr(sys.modules["torch._dynamo.callback"], "callback_handler", None)
     with contextlib.suppress(AttributeError):
         handler.register_start_callback(lambda *_: marks.begin(COMPILE))
         handler.register_end_callback(lambda *_: marks.end(COMPILE))
