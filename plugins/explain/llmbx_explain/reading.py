@@ -9,7 +9,7 @@ from llmbx.api import TrainingLog, UsageError
 
 from .explanation import Explanation, place_of
 
-RECORD = "run.json"
+RECORD, CLOCKS = "run.json", "step_clocks"
 ENDED = ("rank_exit", "killed", "segfault")
 """Kinds of failure whose line says how a rank ended, and not why."""
 
@@ -38,7 +38,8 @@ def is_slow_run(path: Path, logs: Sequence[TrainingLog], against: str | None) ->
     Raises `UsageError` if it is not, and is to be compared.
     """
     is_run = path.is_dir() and (path / RECORD).is_file()
-    failed, trained = any(log.failure for log in logs), any(log.steps for log in logs)
+    failed = any(log.failure for log in logs)
+    trained = any(log.steps for log in logs) or (path / CLOCKS).is_dir()
     if against is not None and not (is_run and trained and not failed):
         why = "it is not a run of llmbx" if not is_run else "the run failed" if failed else "it has no steps"
         raise UsageError(f"--against {against}: {path}: {why}")

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
+from llmbx.api import UsageError
+from llmbx.entry.step_clock import COLUMNS, MAGIC, RECORD
+from llmbx_explain import cli
 from llmbx_explain.slow.budget import Part, losses, mean_s
 from llmbx_explain.slow.causes import Cause, SlowRun
 from llmbx_explain.slow.evidence import Evidence
 from llmbx_explain.slow.explain import ITSELF, explained
 from llmbx_explain.slow.render import text
+from llmbx_explain.slow.sections import sections
 from llmbx_explain.slow.table import CAUSES
 
-from .synthetic import STEPS, clocks_of, even_work, ran, run_of
+from ...run_factory import RunFactory
+from .synthetic import NODE, STEPS, clocks_of, even_work, ran, run_of
 
 
 def explain(run: Evidence, healthy: Evidence | None = None) -> SlowRun:
@@ -266,3 +275,74 @@ def test_time_of_a_rank_for_which_nobody_waits_costs_nothing() -> None:
 
 def test_each_cause_has_something_to_confirm_and_to_do() -> None:
     assert all(advice.confirm and advice.do for advice in CAUSES.values())
+
+
+# ---- the command
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.command, [str(argument) for argument in arguments])
+
+
+def stored(run_factory: RunFactory, late_s: float = 0.1) -> Path:
+    """A stored run of two ranks, of which the second works longer."""
+    folder = run_factory.put([0.42] * 60).path
+    (folder / "step_clocks").mkdir()
+    for rank, work in enumerate((0.3, 0.3 + late_s)):
+        head = {"rank": rank, "node": NODE, "boot_id": NODE, "device": "cpu", "columns": COLUMNS, "monotonic_ns": 0,
+                "wall_ns": 10**18}  # fmt: skip
+        text = json.dumps(head).encode()
+        period, wait = 0.32 + late_s, 0.32 + late_s - work
+        row = [int(value * 1e6) for value in (0.0, work, work, wait, wait, 0.0, period)]
+        rows = b"".join(RECORD.pack(step, int(step * period * 1e9), *row) for step in range(60))
+        content = MAGIC + struct.pack("<I", len(text)) + text + rows
+        (folder / "step_clocks" / f"rank-{rank}.bin").write_bytes(content)
+    return folder
+
+
+def test_the_object_of_a_slow_run(run_factory: RunFactory) -> None:
+    answer = json.loads(command(stored(run_factory), "--format", "json").stdout)
+    assert set(answer) == {"lost_s_per_step", "causes", "unexplained"}
+    (cause,) = answer["causes"]
+    assert set(cause) == {"id", "rank", "node", "share", "certainty", "evidence", "confirm", "do"}
+    assert (cause["id"], cause["rank"], cause["node"]) == ("slow-rank", 1, NODE)
+    assert answer["lost_s_per_step"] == pytest.approx(0.1, abs=0.005)
+
+
+def test_the_text_says_what_is_lost_and_what_was_not_collected(run_factory: RunFactory) -> None:
+    lines = command(stored(run_factory)).stdout.splitlines()
+    assert "0.1 s of it lost (23.8 %)" in lines[0] and max(map(len, lines)) <= 80
+    assert any("slow-rank, rank 1 on synthetic (consistent with)" in line for line in lines)
+    assert "  samples of the nodes: telemetry/node-N.tsv was not written" in lines
+
+
+def test_against_another_run(run_factory: RunFactory) -> None:
+    slow, healthy = stored(run_factory), stored(run_factory, late_s=0.0)
+    answer = json.loads(command(slow, "--against", healthy, "--format", "json").stdout)
+    assert answer["lost_s_per_step"] == pytest.approx(0.1, abs=0.005) and answer["causes"][0]["rank"] == 1
+
+
+@pytest.mark.parametrize(
+    ("against", "words"),
+    [("prediction", "nothing was predicted"), ("reference", "published"), ("./nowhere", "nowhere")],
+)
+def test_what_cannot_be_compared_with_is_said_in_one_line(run_factory: RunFactory, against: str, words: str) -> None:
+    done = command(stored(run_factory), "--against", against)
+    assert done.exit_code != 0 and words in str(done.exception) and "\n" not in str(done.exception)
+
+
+def test_a_log_has_nothing_to_be_compared(tmp_path: Path) -> None:
+    (tmp_path / "a.out").write_text("hello\n")
+    done = command(tmp_path / "a.out", "--against", "reference")
+    assert isinstance(done.exception, UsageError) and "not a run of llmbx" in str(done.exception)
+
+
+def test_the_report_has_the_budget_of_a_step_and_the_waits(run_factory: RunFactory) -> None:
+    (section,) = sections(stored(run_factory))
+    budget, waits, steps = section.charts
+    assert [series.name for series in budget.series] == [
+        "without what is lost", "slow-rank, rank 1", "unexplained", "as measured",
+    ]  # fmt: skip
+    assert budget.series[1].points[0].low == pytest.approx(0.32, abs=0.005)
+    dark = [point for series in waits.series for point in series.points]
+    assert {point.y for point in dark} == {0.0} and len(steps.series[0].points) == 34  # of the window

@@ -24,11 +24,13 @@ def pauses(case: Case) -> Iterator[Finding]:
     slept = np.maximum(0, case.asleep - case.clocks.phases["data"].mean(axis=1))
     for row in range(len(slept)):
         alone = float(slept[row] - (np.median(np.delete(slept, row)) if len(slept) > 1 else 0.0))
-        least_s = case.least_s if case.share_in_state(row, "Tt")[1] else case.usual_s
+        stopped, number = case.share_in_state(row, "Tt")
+        likely_s = max(alone, (alone + stopped * case.step_s) / 2)  # while it is stopped, all may wait
+        least_s = case.least_s if number else case.usual_s
         if case.clocks.devices[row] != "cpu" or alone < least_s:
             continue
         own, shared = _bursts(case, row), _long(case)
-        shared = shared * np.clip((alone - own.mean()) / max(shared.mean(), 1e-9), 0, 1)
+        shared = shared * np.clip((likely_s - own.mean()) / max(shared.mean(), 1e-9), 0, 1)
         if own.mean() + shared.mean() >= max(least_s, COVERED * alone):
             yield _finding(case, row, own, shared, alone)
 

@@ -89,10 +89,6 @@ CAUSES: dict[str, Advice] = {
         confirm="OMP_NUM_THREADS and the cores of the rank (taskset -p)",
         do="set OMP_NUM_THREADS to the cores of a rank",
     ),
-    "numa-binding": Advice(
-        confirm="`numastat -p PID`, `nvidia-smi topo -m`",
-        do="bind each rank to the cores and memory next to its GPU",
-    ),
     "foreign-gpu-process": Advice(
         confirm="`nvidia-smi` on the node",
         do="end the other process, or ask for the GPU alone",
