@@ -54,7 +54,7 @@ TASKS: dict[str, tuple[tuple[str, str], ...]] = {
         ("env lock packaging==25.0 --platform linux-x86_64 -o lock.toml", ""),
         ("env check lock.toml --offline", "ok: 1 packages"),
     ),
-    "doctor": (("doctor", "plugin"),),
+    "doctor": (("doctor", "plugin"), ("doctor --nodes", "cpu.count")),
     "parse": (("parse bridge.out", "bridge"),),
     "report": (("report {first} --html report.html", "step time"),),
     "compare": (("compare {first} {second}", "step time"),),

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from llmbx.model import Launch, Phase, RunSpec
 from llmbx_accept.facts import inspect as inspection
 from llmbx_accept.facts.checks import checks_for, configuration, program, read_limits
 from llmbx_accept.facts.judge import Inspection, NodeAnswer, inspect
 from llmbx_accept.facts.node import probe
+from llmbx_accept.plugin import register_companions
 
 from . import stand_in_gpus
 
@@ -182,13 +184,14 @@ def test_a_clock_outside_of_the_call_is_off_by_at_least_the_difference() -> None
 
 
 def test_before_a_run_errors_end_it_and_warnings_are_notes() -> None:
-    checks = [{"id": "a", "severity": "error", "drift": True}, {"id": "b", "severity": "warning"}]
+    checks = [{"id": "a", "fact": "x", "severity": "error", "drift": True}, {"id": "b", "severity": "warning"}]
     verdicts = [["ok", "580", ""], ["bad", "7", "7; too many"]]
-    assert probe.preflight(checks, verdicts) == ["same.a=580", "note=b: 7, too many"]
-    assert probe.preflight(checks, [["bad", "5", "old"], ["not checked", "", "no tool"]]) == [
+    assert probe.preflight(checks, verdicts, {"x": {"0": "580", "1": "580"}}) == ["same.a=580", "note=b: 7, too many"]
+    assert probe.preflight(checks, [["bad", "5", "old"], ["not checked", "", "no tool"]], {}) == [
         "bad=a: old",
         "note=not checked: b: no tool",
     ]
+    assert "same.memory.total" not in ask("n1", "lines"), "it may differ a little"
     assert all(line.startswith(("note=", "same.")) for line in ask("n1", "lines").splitlines())
 
 
@@ -204,3 +207,13 @@ def test_the_page_has_all_checks_as_they_are() -> None:
         means = check.means[0].upper() + check.means[1:]
         row = f"| `{check.id}` | {means} | {check.severity}, {check.action} | {check.source} | {check.false_alarms} |"
         assert row in page, row
+
+
+def test_a_run_checks_its_nodes_if_its_launcher_is_to(make_spec: Callable[..., RunSpec]) -> None:
+    spec = make_spec(gpu_type="h100", gpus=16, launcher="slurm", plugin_settings={"slurm": {"preflight": True}})
+    phase = Phase(role="train", argv=("/env/bin/python3.11", "train.py"))
+    launch = Launch(nodes=2, ranks_per_node=8, gpus_per_rank=1, phases=(phase,))
+    (check,) = register_companions(spec, launch)
+    assert check.before and check.argv[0] == "/env/bin/python3.11"
+    assert json.loads(check.files["limits.json"])["expected"]["gpus"] == 8
+    assert register_companions(spec.replace(plugin_settings={}), launch) == []

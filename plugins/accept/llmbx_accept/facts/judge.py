@@ -112,7 +112,7 @@ def _differing(values: Mapping[str, Any], within: float | None) -> list[tuple[st
         off = [node for node, value in values.items() if abs(value - middle) > within * middle]
         majority = len(off) < len(values) / 2
         return [(node, f"{values[node]:g}, the median of the nodes is {middle:g}", majority) for node in off]
-    texts = {node: probe.shown(value) for node, value in values.items()}
+    texts = {node: probe.alike(value) for node, value in values.items()}
     counts = Counter(texts.values())
     if len(counts) < 2:
         return []

@@ -542,6 +542,13 @@ def shown(value: Any) -> str:
     return ", ".join(f"{key}: {text}" for key, text in zip(value, texts))
 
 
+def alike(value: Any) -> str:
+    """Return a value for the comparison of nodes: of several objects the different values, without their names."""
+    if isinstance(value, dict):
+        return ", ".join(sorted({shown(part) for part in value.values()}))
+    return shown(value)
+
+
 # ---- the program
 
 
@@ -551,7 +558,7 @@ def chunks(text: str, name: str) -> list[str]:
     return [f"{MARK}\t{name}\t{at}\t{len(parts)}\t{part}" for at, part in enumerate(parts)]
 
 
-def preflight(checks: list[Facts], verdicts: list[list[str]]) -> list[str]:
+def preflight(checks: list[Facts], verdicts: list[list[str]], facts: Facts) -> list[str]:
     """Return the lines before a run: errors end it, warnings and what was not checked are notes."""
     lines = []
     for check, (state, value, reason) in zip(checks, verdicts):
@@ -560,8 +567,8 @@ def preflight(checks: list[Facts], verdicts: list[list[str]]) -> list[str]:
             lines.append(("bad=" if check["severity"] == "error" else "note=") + text)
         elif state == "not checked":
             lines.append("note=not checked: " + text)
-        elif check.get("drift") and check["severity"] == "error":
-            lines.append(f"same.{check['id']}={value}")
+        elif check.get("drift") and check["severity"] == "error" and "within" not in check:
+            lines.append(f"same.{check['id']}={alike(facts[check['fact']])}")
     return lines
 
 
@@ -577,7 +584,7 @@ def main(argv: list[str]) -> None:
     node.read()
     verdicts = judge(node.facts, node.unread, config["checks"], expected)
     if argv[2:] == ["lines"]:
-        print("\n".join(preflight(config["checks"], verdicts)), flush=True)
+        print("\n".join(preflight(config["checks"], verdicts, node.facts)), flush=True)
         return
     name = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
     facts = {"facts": node.facts, "unread": node.unread, "verdicts": verdicts}
