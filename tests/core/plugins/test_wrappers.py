@@ -56,14 +56,14 @@ ANSWERS: dict[str, Any] = {
     "find_runs": RunGroup(folders=()), "expect_configuration": ExpectedConfiguration(),
     "write_sections": True, "profiler_obstacle": Obstacle(problem="a", fix="b"), "predict_run": Expected(),
     "observe_run": Observed(), "configuration_program": ConfigurationProgram(environment=ENVIRONMENT, argv=()),
-    "register_settings": OwnSettings,
+    "register_settings": OwnSettings, "suspect_nodes": {"n7": "why"},
 }  # fmt: skip
 """A valid answer of each hook that has one; the others collect lists."""
 
 ARGUMENTS = {
     "image": Image(kind="host", reference="", python="python"), "launch": LAUNCH, "run_dir": Path(), "path": Path(),
     "title": "", "sections": (), "text": "", "evidence": Evidence(steps=()),
-    "install": Install(root="/nowhere", origin="test"),
+    "install": Install(root="/nowhere", origin="test"), "occasion": "retry",
 }  # fmt: skip
 
 AROUND = "log.append('around <')\nanswer = yield\nlog.append('around >')\nreturn answer"

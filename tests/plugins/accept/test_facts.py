@@ -210,7 +210,9 @@ def test_the_page_has_all_checks_as_they_are() -> None:
 
 
 def test_a_run_checks_its_nodes_if_its_launcher_is_to(make_spec: Callable[..., RunSpec]) -> None:
-    spec = make_spec(gpu_type="h100", gpus=16, launcher="slurm", plugin_settings={"slurm": {"preflight": True}})
+    spec = make_spec(
+        gpu_type="h100", gpus=16, gpus_per_node=8, launcher="slurm", plugin_settings={"slurm": {"preflight": True}}
+    )
     phase = Phase(role="train", argv=("/env/bin/python3.11", "train.py"))
     launch = Launch(nodes=2, ranks_per_node=8, gpus_per_rank=1, phases=(phase,))
     (check,) = register_companions(spec, launch)
