@@ -464,3 +464,9 @@ def test_an_abandoned_run_does_nothing(start: Start) -> None:
         time.sleep(0.05)
     assert "this run was abandoned before it started" in run.batch
     assert not (run.folder / f"log-{run.spec.experiment}.out").exists()
+
+
+def test_a_companion_that_checks_its_node_before_the_ranks_does_not_run_beside_them(start: Start) -> None:
+    check = Launch.Companion(name="check", argv=("/bin/sh", "-c", "echo ran > beside"), before=True)
+    run = start(make_launch("sleep 1; ls", companions=(check,)))
+    assert run.end().exit_code == 0 and "beside" not in run.log

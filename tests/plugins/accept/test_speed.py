@@ -111,3 +111,15 @@ def test_in_each_round_a_node_has_one_partner_and_never_the_same_twice(program: 
 def test_repetitions_end_when_the_mean_is_known(program: Any) -> None:
     assert program.narrow([1.0, 1.001, 0.999, 1.0, 1.0], 0.01)
     assert not program.narrow([1.0, 1.2, 0.8, 1.1, 0.9], 0.01)
+
+
+def test_a_slow_group_accuses_none_of_its_nodes_and_a_slow_pair_not_the_partner() -> None:
+    groups = [line(f"n{node}", "tree.2", 30 if node in (4, 5) else 50) for node in range(8)]
+    rounds = [
+        line(f"n{node}", "pair", 30 if 5 in (node, node ^ distance) else 50)
+        for distance in (1, 2, 4)
+        for node in range(8)
+    ]
+    judged = report([*groups, *rounds])
+    assert judged.slow == ("n5",)
+    assert {row.node for row in judged.rows if row.reason and row.measure == "tree.2"} == {"n4", "n5"}

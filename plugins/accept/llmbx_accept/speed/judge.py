@@ -15,6 +15,9 @@ from llmbx_verdict.statistics.outliers import LEAST, Place, places
 
 OTHERS = "the median of the others"
 
+GROUPS = "tree."
+"""Measurements of groups of nodes: which of them is slow remains open."""
+
 NOISY = ("disk",)
 """Measurements that differ between healthy nodes by more than others: a share of it must be missing."""
 LEAST_NOISY = 0.3
@@ -143,6 +146,8 @@ def _row(node: str, measure: str, unit: str, place: Place, gpu_type: str | None,
     if peak and floor and value < floor * peak:
         why = f"{where}{100 * value / peak:.0f} % of {peak:g} {unit}, the {source}"
         return row.replace(slow=True, expected=peak, expected_from=source, reason=why)
+    if row.slow and row.slower is not None and measure.startswith(GROUPS):
+        return row.replace(slow=None, reason=f"its group is {100 * row.slower:.1f} % slower than {OTHERS}")
     if row.slow and row.slower is not None:
         return row.replace(reason=f"{where}{100 * row.slower:.1f} % slower than {OTHERS}")
     if row.slow is None and place.slower is None and peak and floor:
