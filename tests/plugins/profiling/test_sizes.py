@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from llmbx.cli.run import command
 from llmbx.model import ModelShape, Parallelism, ProfileSpec, RunSpec
 from llmbx_profiling.pre_run import findings
 from llmbx_profiling.sizes import BASE, estimate
@@ -73,3 +75,18 @@ def test_gated_tokenizers_are_a_warning(make_spec: MakeSpec, tmp_path: Path) -> 
     assert spec.profile is not None
     kept = spec.replace(secrets=("HF_TOKEN",), profile=spec.profile.replace(keep_secrets=True))
     assert "the profiles will contain HF_TOKEN" in findings(kept)[-1].problem
+
+
+@pytest.mark.parametrize(("scheduler", "refused"), [(None, False), ("/usr/bin/sbatch", True)])
+def test_a_script_for_another_machine_is_not_refused_for_the_disk_of_this_one(
+    scheduler: str | None, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLMB_INSTALL", str(tmp_path))
+    monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
+    used = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: used._replace(free=10**9))
+    monkeypatch.setattr(shutil, "which", lambda name, **more: scheduler if name == "sbatch" else None)
+    options = ["grok1", "--gpu-type", "h100", "--gpus", "512", "--dtype", "fp8", "-p", "--runtime", "pyxis"]
+    done = CliRunner().invoke(command, [*options, "--launcher", "slurm", "--emit-script", str(tmp_path / "x.sh")])
+    assert (tmp_path / "x.sh").exists() is not refused
+    assert ("1.0 GB are free" in str(done.exception)) is refused

@@ -19,7 +19,7 @@ from llmbx.runtimes.host import HostRuntime
 from llmbx_environments.containers.runtimes.apptainer import ApptainerRuntime
 from llmbx_environments.containers.runtimes.docker import DockerRuntime
 from llmbx_environments.containers.runtimes.enroot import EnrootRuntime
-from llmbx_environments.containers.runtimes.pyxis import PyxisRuntime
+from llmbx_environments.containers.runtimes.pyxis import _REMOVE, PyxisRuntime
 from llmbx_environments.venv.runtime import VenvRuntime
 
 from ....golden import Golden
@@ -205,3 +205,19 @@ def test_without_an_image_a_container_runtime_says_so() -> None:
     for runtime in TOOLS.values():
         with pytest.raises(UsageError, match="has no container image"):
             runtime.plan(ImageRequest(), INSTALL)
+
+
+def test_containers_of_ended_jobs_are_removed_and_those_of_others_are_not(tmp_path: Path) -> None:
+    """A job that is cancelled leaves its container; the next one of llmbx on that node removes it."""
+    names = ("pyxis_llmbx-7-0", "pyxis_llmbx-8-0", "pyxis_llmbx-9-0", "pyxis_llmbx-10-0", "pyxis_mine")
+    squeue = 'case $* in *jobs=8\\ *) echo 8;; *jobs=9\\ *) echo "Invalid job id specified" >&2; exit 1;;'
+    squeue += ' *jobs=10\\ *) echo "Unable to contact slurm controller" >&2; exit 1;; esac\n'
+    enroot = 'case $1 in list) cat "$PLACE/list";; remove) echo "$3" >> "$PLACE/removed";; esac\n'
+    (tmp_path / "list").write_text("\n".join(names) + "\n")
+    for name, body in (("squeue", squeue), ("enroot", enroot)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}")
+        (tmp_path / name).chmod(0o755)
+    argv = (*_REMOVE[:-1], "pyxis_llmbx-11-0")
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PLACE": str(tmp_path)}
+    subprocess.run(argv, env=environment, check=True, stdin=subprocess.DEVNULL)
+    assert (tmp_path / "removed").read_text().split() == ["pyxis_llmbx-11-0", "pyxis_llmbx-7-0", "pyxis_llmbx-9-0"]
