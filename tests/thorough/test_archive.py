@@ -161,7 +161,10 @@ def _steps(files: Files, rng: random.Random) -> tuple[str, Files]:
     name = _named(files, r"/steps\.jsonl$")
     lines = [msgspec.json.decode(line) for line in files[name].splitlines()]
     what = _leaf(lines, rng)
-    return f"{name}: {what}", {**files, name: b"".join(msgspec.json.encode(line) + b"\n" for line in lines)}
+    return f"{name}: {what}", {
+        **files,
+        name: b"".join(msgspec.json.encode(line) + b"\n" for line in lines),
+    }
 
 
 def _result(files: Files, rng: random.Random) -> tuple[str, Files]:

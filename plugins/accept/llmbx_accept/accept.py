@@ -45,7 +45,13 @@ PAGE = "report.html"
 @click.argument("suite", metavar="SUITE|FILE.toml")
 @click.option("--plan", is_flag=True, help="Print the plan with its GPU-hours, and exit.")
 @click.option("--nodes", "node_list", metavar="LIST", help="Nodes to accept: n1,n2 or n[01-16,20].")
-@click.option("--gpus", "--scale", type=click.IntRange(min=1), metavar="N", help="All GPUs, in place of --nodes.")
+@click.option(
+    "--gpus",
+    "--scale",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="All GPUs, in place of --nodes.",
+)
 @click.option("--gpu-type", metavar="TYPE", help="GPU type. [default: of the cluster, else of this machine]")
 @click.option("--gpus-per-node", type=click.IntRange(min=1), metavar="N", help="GPUs of a node.")
 @click.option("--cluster", metavar="NAME", help="Cluster profile.")
@@ -110,7 +116,12 @@ def command(
 
 
 def _site(
-    workspace: Workspace, node_list: str | None, gpus: int | None, needs_all: bool, offline: bool, place: dict[str, Any]
+    workspace: Workspace,
+    node_list: str | None,
+    gpus: int | None,
+    needs_all: bool,
+    offline: bool,
+    place: dict[str, Any],
 ) -> Site:
     """Where the suite runs, from the options, the cluster profile, and what this machine has."""
     from .suite.item import Site
@@ -165,7 +176,13 @@ def _machine(workspace: Workspace, request: Request) -> tuple[str, int]:
 
 
 def _begin(
-    workspace: Workspace, suite: str, title: str, source: str | None, items: Sequence[Item], site: Site, new: bool
+    workspace: Workspace,
+    suite: str,
+    title: str,
+    source: str | None,
+    items: Sequence[Item],
+    site: Site,
+    new: bool,
 ) -> tuple[Acceptance, bool]:
     """The acceptance to go on with, and whether it is new."""
     from .suite.store import Acceptance, Store
@@ -243,7 +260,10 @@ def _print_plan(items: Sequence[Item], site: Site, format_: str, to_stderr: bool
     total = f"{'at least ' if unknown and known else ''}{sum(known):,.3g}" if known else "unknown"
     more = f"; unknown for {plural(unknown, 'items')}" if unknown else ""
     where = "CPUs" if site.gpu_type == "cpu" else f"{max(item.gpus for item in items)} x {site.gpu_type}"
-    click.echo(f"{plural(len(items), 'items')} on {where}: {total} GPU-hours without queue and start{more}", err=True)
+    click.echo(
+        f"{plural(len(items), 'items')} on {where}: {total} GPU-hours without queue and start{more}",
+        err=True,
+    )
     if any(item.spec is not None and item.spec.mini for item in items):
         from .suite.page import MINI
 
@@ -281,7 +301,10 @@ def _checks(item: Item) -> str:
 
 
 def _print(
-    summary: Summary, outcomes: Mapping[str, Outcome], results: Mapping[str, Sequence[Result]], format_: str
+    summary: Summary,
+    outcomes: Mapping[str, Outcome],
+    results: Mapping[str, Sequence[Result]],
+    format_: str,
 ) -> None:
     from .suite.page import sentence
 
@@ -291,7 +314,11 @@ def _print(
         rows = [{name: getattr(row, name) for name in CSV} for row in summary.rows]
         print_rows(rows, COLUMNS if format_ == "table" else CSV, format_)
     else:
-        print_cases(format_, "llmbx accept", [_case(row.item, outcomes.get(row.item), results) for row in summary.rows])
+        print_cases(
+            format_,
+            "llmbx accept",
+            [_case(row.item, outcomes.get(row.item), results) for row in summary.rows],
+        )
     for node, why in summary.exclude.items() if format_ == "table" else ():
         click.echo(f"exclude {node}: {why}")
     click.echo(sentence(summary), err=True)
@@ -301,7 +328,9 @@ def _case(name: str, outcome: Outcome | None, results: Mapping[str, Sequence[Res
     """The item as a test case; what was not checked is an error, because CI servers take a skipped one for good."""
     times = [result.timing.total_s for result in results.get(name, ())]
     case = Case(
-        name=name, about="acceptance", time_s=sum(time for time in times if time is not None) if times else None
+        name=name,
+        about="acceptance",
+        time_s=sum(time for time in times if time is not None) if times else None,
     )
     if outcome is None or outcome.verdict == "not checked":
         return case.replace(outcome="error", type="not checked", message=outcome.reason if outcome else "not run")

@@ -78,7 +78,18 @@ def test_an_acceptance_that_is_killed_goes_on_with_its_job(
 ) -> None:
     suite = tmp_path / "one.toml"
     suite.write_text(ONE)
-    options = ("accept", str(suite), "--gpu-type", "cpu", "--launcher", "slurm", "--runtime", "host", "--nodes", "n1")
+    options = (
+        "accept",
+        str(suite),
+        "--gpu-type",
+        "cpu",
+        "--launcher",
+        "slurm",
+        "--runtime",
+        "host",
+        "--nodes",
+        "n1",
+    )
     command = [sys.executable, "-m", "llmbx", *options]
     environment = clean_environment(install, **env)
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:

@@ -74,7 +74,10 @@ def test_without_a_gpu_a_suite_has_minis_only(name: str, site: Callable[..., Sit
         ),
         (WORKLOAD + "gpus = 'nod'", "did you mean 'node'"),
         (WORKLOAD + "gpus = 0", "expected a number from 1 on"),
-        ("title = 'x'\n[[items]]\nkind = 'speed'\nworkload = 'grok1'", "only workload and each-node"),
+        (
+            "title = 'x'\n[[items]]\nkind = 'speed'\nworkload = 'grok1'",
+            "only workload and each-node",
+        ),
         ("title = 'x'\n[[items]]\nkind = 'workload'\nworkload = 'grokk'", "did you mean 'grok1'"),
         (
             WORKLOAD + "criteria = { publish = '95 %' }",
@@ -96,7 +99,9 @@ def test_a_wrong_suite_is_refused_with_a_hint(
         items(str(path), site("h100"))
 
 
-def test_an_unknown_suite_and_gpu_type_are_refused_with_what_there_is(site: Callable[..., Site]) -> None:
+def test_an_unknown_suite_and_gpu_type_are_refused_with_what_there_is(
+    site: Callable[..., Site],
+) -> None:
     with pytest.raises(UsageError, match="did you mean 'smoke'"):
         read_suite("smok")
     with pytest.raises(UsageError, match="nothing for h200, only for"):
@@ -105,9 +110,13 @@ def test_an_unknown_suite_and_gpu_type_are_refused_with_what_there_is(site: Call
 
 def result(step_s: float, tokens: float = 100.0, **changes: Any) -> Result:
     values: dict[str, Any] = {
-        "run_id": "x_1", "status": "completed", "data_valid": True, "comparable": True, "tokens_per_s_per_gpu": tokens,
+        "run_id": "x_1",
+        "status": "completed",
+        "data_valid": True,
+        "comparable": True,
+        "tokens_per_s_per_gpu": tokens,
         "stability": Stability(verdict="stable", reason=""),
-    }  # fmt: skip
+    }
     made = Result(**{**values, **changes})
     return made.replace(step_time_s=made.step_time_s.replace(mean=step_s))
 
@@ -122,7 +131,11 @@ NARROW = Expected(step_time_s=Bounds(value=1.0, low=0.9, high=1.1))
         (Criteria(published=0.95), result(1.05), "pass"),
         (Criteria(published=0.95), result(1.06), "fail"),
         (Criteria(published=0.95), result(1.0, comparable=False), "not checked"),
-        (Criteria(published=0.95), result(1.0, stability=Stability(verdict="trend", reason="")), "not checked"),
+        (
+            Criteria(published=0.95),
+            result(1.0, stability=Stability(verdict="trend", reason="")),
+            "not checked",
+        ),
         (Criteria(predicted=True), result(1.1, expected=NARROW), "pass"),
         (Criteria(predicted=True), result(1.11, expected=NARROW), "fail"),
         (Criteria(predicted=True), result(1.0), "not checked"),
@@ -144,7 +157,12 @@ def test_what_is_not_known_never_passes(
 def test_efficiency_is_that_of_a_gpu_on_the_fewest_gpus_of_the_plan(
     rate: float | None, verdict: str, make_spec: Callable[..., RunSpec]
 ) -> None:
-    item = Item(key="x", kind="workload", criteria=Criteria(efficiency=0.9), spec=make_spec(mini=False, gpus=16))
+    item = Item(
+        key="x",
+        kind="workload",
+        criteria=Criteria(efficiency=0.9),
+        spec=make_spec(mini=False, gpus=16),
+    )
     outcome = judged_outcome(item, [result(1.0)], None, {family(item): {8: 100.0, 16: rate}})
     assert outcome.verdict == verdict
     base_missing = judged_outcome(item, [result(1.0)], None, {family(item): {8: None, 16: 90.0}})
@@ -155,9 +173,17 @@ def test_efficiency_is_that_of_a_gpu_on_the_fewest_gpus_of_the_plan(
     ("outcomes", "code", "verdict"),
     [
         ({}, 5, "undecided"),
-        ({"a": Outcome(key="a", verdict="pass"), "b": Outcome(key="b", verdict="pass")}, 0, "accepted"),
+        (
+            {"a": Outcome(key="a", verdict="pass"), "b": Outcome(key="b", verdict="pass")},
+            0,
+            "accepted",
+        ),
         ({"a": Outcome(key="a", verdict="pass")}, 5, "undecided"),
-        ({"a": Outcome(key="a", verdict="fail"), "b": Outcome(key="b", verdict="not checked")}, 3, "not accepted"),
+        (
+            {"a": Outcome(key="a", verdict="fail"), "b": Outcome(key="b", verdict="not checked")},
+            3,
+            "not accepted",
+        ),
         (
             {"a": Outcome(key="a", verdict="fail", judged=(Judged(criterion="runs", verdict="fail"),))},
             1,

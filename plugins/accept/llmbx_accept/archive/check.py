@@ -118,11 +118,17 @@ class _Check:
             elif spec is not None and item.kind == "doctor":
                 yield ACCEPTANCE, f"{item.key}: a {item.kind} runs nothing"
             elif spec is not None and spec.gpu_type != accepted.gpu_type:
-                yield ACCEPTANCE, f"{item.key}: it is for {spec.gpu_type}, the acceptance for {accepted.gpu_type}"
+                yield (
+                    ACCEPTANCE,
+                    f"{item.key}: it is for {spec.gpu_type}, the acceptance for {accepted.gpu_type}",
+                )
             elif accepted.gpu_type == "cpu" and item.gpus:
                 yield ACCEPTANCE, f"{item.key}: it has {item.gpus} GPUs"
             elif spec is not None and item.kind == "workload" and item.gpus not in (0, spec.gpus):
-                yield ACCEPTANCE, f"{item.key}: it has {item.gpus} GPUs, its specification {spec.gpus}"
+                yield (
+                    ACCEPTANCE,
+                    f"{item.key}: it has {item.gpus} GPUs, its specification {spec.gpus}",
+                )
             if item.nodes != accepted.nodes:
                 yield ACCEPTANCE, f"{item.key}: it has other nodes than the acceptance"
 
@@ -167,8 +173,10 @@ class _Check:
 
     def _item_of(self, run_id: str) -> Item | None:
         outcomes = self._outcomes_by_key()
-        return next((item for item in self.acceptance.items
-                     if item.key in outcomes and run_id in outcomes[item.key].runs), None)  # fmt: skip
+        return next(
+            (item for item in self.acceptance.items if item.key in outcomes and run_id in outcomes[item.key].runs),
+            None,
+        )
 
     def _outcomes_by_key(self) -> dict[str, Outcome]:
         """The outcomes that can be read."""
@@ -184,8 +192,10 @@ class _Check:
     def _outcomes(self) -> Iterator[Finding]:
         """Outcomes that the criteria and the archived results do not give."""
         outcomes = self._outcomes_by_key()
-        results = {key: [self.results[name] for name in archived.runs if name in self.results]
-                   for key, archived in outcomes.items()}  # fmt: skip
+        results = {
+            key: [self.results[name] for name in archived.runs if name in self.results]
+            for key, archived in outcomes.items()
+        }
         site = _site(self.workspace, self.acceptance, results)
         for number, item in enumerate(self.acceptance.items, 1):
             archived, name = outcomes.get(item.key), name_of(number)
@@ -225,8 +235,11 @@ def _against_spec(content: bytes, spec: RunSpec) -> list[str]:
         return []
     ranks, recorded = flat(members), flat(spec)
     added = ("env", "mounts")  # at the start, for caches
-    names = [name for name in sorted({*ranks, *recorded})
-             if ranks.get(name) != recorded.get(name) and not name.startswith(added)]  # fmt: skip
+    names = [
+        name
+        for name in sorted({*ranks, *recorded})
+        if ranks.get(name) != recorded.get(name) and not name.startswith(added)
+    ]
     return [f"{name} is {ranks.get(name)!r}, in {RECORD} {recorded.get(name)!r}" for name in names]
 
 

@@ -17,7 +17,13 @@ from .content import RESULT, STEPS
 RECORD, LEFT = "run.json", "result.job.json"
 """The record of a run, and where llmbx puts a result that it did not write."""
 
-BY_THE_SCHEDULER = ("timing.queue_s", "timing.total_s", "timing.first_step_s", "timing.outside_steps_s", "gpu_hours")
+BY_THE_SCHEDULER = (
+    "timing.queue_s",
+    "timing.total_s",
+    "timing.first_step_s",
+    "timing.outside_steps_s",
+    "gpu_hours",
+)
 """Members that, under a scheduler, also depend on what it said about the job, which no archived file has."""
 
 BY_THE_READER = "the log was not searched for"

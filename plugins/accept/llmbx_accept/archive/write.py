@@ -34,7 +34,10 @@ def write(path: Path, acceptance: Acceptance, outcomes: Mapping[str, Outcome], w
     packed = io.BytesIO()
     pack(packed, {MANIFEST: manifest.encoded(), **files})
     write_atomic(path, packed.getvalue())
-    size, without = format_bytes(len(packed.getvalue())), f"; left out: {'; '.join(left_out)}" if left_out else ""
+    size, without = (
+        format_bytes(len(packed.getvalue())),
+        f"; left out: {'; '.join(left_out)}" if left_out else "",
+    )
     return f"{path}: {plural(len(runs), 'runs')}, {size}, sha256 {digest(packed.getvalue())}{without}"
 
 

@@ -76,7 +76,10 @@ def _worst(verdicts: Sequence[Verdict]) -> Verdict:
 
 def _runs(item: Item, results: Sequence[Result]) -> Judged:
     """Whether every repeat ended with valid data."""
-    bad = next((result for result in results if result.status != "completed" or not result.data_valid), None)
+    bad = next(
+        (result for result in results if result.status != "completed" or not result.data_valid),
+        None,
+    )
     valid = sum(result.status == "completed" and result.data_valid for result in results)
     verdict: Verdict = "fail" if bad is not None else "pass" if len(results) == item.repeats else "not checked"
     if bad is not None:
@@ -88,7 +91,12 @@ def _runs(item: Item, results: Sequence[Result]) -> Judged:
         mini = ", a mini" if item.spec is not None and item.spec.mini else ""
         why = "completed, valid" if step_s is None else f"completed, valid, {step_s:.4g} s per step{mini}"
     return Judged(
-        criterion="runs", verdict=verdict, measured=float(valid), limit=float(item.repeats), unit="runs", reason=why
+        criterion="runs",
+        verdict=verdict,
+        measured=float(valid),
+        limit=float(item.repeats),
+        unit="runs",
+        reason=why,
     )
 
 
@@ -125,11 +133,21 @@ def _efficiency(item: Item, results: Sequence[Result], row: Reference | None, ra
     fewest = min(by_scale, default=item.spec.gpus)
     own, base = by_scale.get(item.spec.gpus), by_scale.get(fewest)
     if own is None or base is None:
-        return _open(name, f"no throughput on {plural(item.spec.gpus if own is None else fewest, 'GPUs')}", limit)
+        return _open(
+            name,
+            f"no throughput on {plural(item.spec.gpus if own is None else fewest, 'GPUs')}",
+            limit,
+        )
     if why := _unstable(results):
         return _open(name, why, limit)
     if fewest == item.spec.gpus:
-        return Judged(criterion=name, verdict="pass", measured=1.0, limit=limit, reason="the fewest GPUs of the suite")
+        return Judged(
+            criterion=name,
+            verdict="pass",
+            measured=1.0,
+            limit=limit,
+            reason="the fewest GPUs of the suite",
+        )
     if item.spec.mini:
         return _open(name, "minis on shared CPUs do not show the scaling of a cluster", limit)
     return _reached(name, own / base, limit, f"of the throughput of a GPU on {fewest}")

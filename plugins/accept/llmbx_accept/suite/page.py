@@ -10,13 +10,16 @@ from .item import Item, Judged, Outcome
 from .verdict import Summary
 
 MINI = (
-    "This machine has no GPU: the workloads are minis, small models with the same layer types. They show that the "
-    "software works, not how fast the machine is."
+    "Without GPUs the workloads are minis, small models with the same layer types. They show that the software works, "
+    "not how fast the machine is."
 )
 
 
 def sections(
-    summary: Summary, items: Sequence[Item], outcomes: Mapping[str, Outcome], results: Mapping[str, Sequence[Result]]
+    summary: Summary,
+    items: Sequence[Item],
+    outcomes: Mapping[str, Outcome],
+    results: Mapping[str, Sequence[Result]],
 ) -> tuple[Section, ...]:
     """The sections of the page: verdict, items, nodes to exclude; then each item, and what the runs ran on."""
     details = [_details(number, item, outcomes.get(item.key)) for number, item in enumerate(items, 1)]
@@ -25,8 +28,10 @@ def sections(
 
 def sentence(summary: Summary) -> str:
     """The verdict in one sentence."""
-    counts = [(plural(sum(row.verdict == verdict for row in summary.rows), "items"), verdict)
-              for verdict in ("pass", "fail", "not checked")]  # fmt: skip
+    counts = [
+        (plural(sum(row.verdict == verdict for row in summary.rows), "items"), verdict)
+        for verdict in ("pass", "fail", "not checked")
+    ]
     parts = [f"{number} {WORDS[verdict]}" for number, verdict in counts if not number.startswith("0 ")]
     end = f"; exclude {', '.join(summary.exclude)}" if summary.exclude else ""
     return f"{summary.verdict}: {', '.join(parts)}{end}"
@@ -57,6 +62,7 @@ def _overview(summary: Summary) -> Section:
         text=(f"{sentence(summary)}.",),
         warnings=(MINI,) if summary.mini else (),
         facts=(
+            Fact(name="verdict", value=summary.verdict),
             Fact(name="suite", value=summary.suite),
             Fact(name="GPU type", value=summary.gpu_type),
             Fact(name="GPU-hours used", value=summary.used_gpu_hours, unit="h"),
@@ -77,7 +83,7 @@ def _details(number: int, item: Item, outcome: Outcome | None) -> Section:
         text=(outcome.reason,) if outcome and outcome.reason else (),
         facts=(
             Fact(name="verdict", value=outcome.verdict if outcome else "not checked"),
-            Fact(name="runs", value=", ".join(outcome.runs) if outcome and outcome.runs else None),
+            *((Fact(name="runs", value=", ".join(outcome.runs)),) if outcome and outcome.runs else ()),
         ),
         tables=(*judged, *(outcome.tables if outcome else ())),
     )
@@ -102,7 +108,11 @@ def _figure(value: float | None, unit: str) -> str | None:
 def _environment(results: Mapping[str, Sequence[Result]]) -> Section:
     measured = [result for several in results.values() for result in several]
     rows = tuple((name, value) for name, value in sorted(set(_facts(measured))))
-    table = Table(title="Software and images", columns=(Column(title="what"), Column(title="value")), rows=rows)
+    table = Table(
+        title="Software and images",
+        columns=(Column(title="what"), Column(title="value")),
+        rows=rows,
+    )
     return Section(name="environment", title="Environment of the runs", tables=(table,) if rows else ())
 
 

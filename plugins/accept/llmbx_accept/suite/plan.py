@@ -170,7 +170,13 @@ def _key(entry: Entry, request: Request, spec: RunSpec) -> str:
 
 
 def _name(request: Request) -> str:
-    parts = (request.workload, request.size, request.dtype, request.gpu_type, f"{request.gpus} GPUs")
+    parts = (
+        request.workload,
+        request.size,
+        request.dtype,
+        request.gpu_type,
+        f"{request.gpus} GPUs",
+    )
     return " ".join(part for part in parts if part)
 
 

@@ -53,9 +53,15 @@ def judged(item: Item, inspection: Inspection) -> Outcome:
     allowed = item.criteria.suspects or 0
     verdict: Verdict
     if len(suspects) > allowed or (bad and not suspects):
-        verdict, reason = "fail", "; ".join(dict.fromkeys(_text(cell) for cell in bad)) or "nodes did not answer"
+        verdict, reason = (
+            "fail",
+            "; ".join(dict.fromkeys(_text(cell) for cell in bad)) or "nodes did not answer",
+        )
     elif unknown_errors or not checked:
-        verdict, reason = "not checked", f"{plural(checked, 'checks')} passed, not possible: {_some(unknown_errors)}"
+        verdict, reason = (
+            "not checked",
+            f"{plural(checked, 'checks')} passed, not possible: {_some(unknown_errors)}",
+        )
     else:
         verdict, reason = "pass", f"{plural(checked, 'checks')} passed"
     faults = Judged(
@@ -67,9 +73,13 @@ def judged(item: Item, inspection: Inspection) -> Outcome:
         reason=reason,
     )
     return Outcome(
-        key=item.key, verdict=faults.verdict, reason=reason, judged=(faults,), suspects=suspects,
+        key=item.key,
+        verdict=faults.verdict,
+        reason=reason,
+        judged=(faults,),
+        suspects=suspects,
         tables=(_table(inspection),),
-    )  # fmt: skip
+    )
 
 
 def _why(node: str, bad: list[Cell]) -> str:
@@ -81,7 +91,9 @@ def _some(names: list[str]) -> str:
 
 
 def _text(cell: Cell) -> str:
-    return f"{cell.check} {cell.value or ''}: {cell.reason or cell.state}"
+    reason = cell.reason or cell.state
+    value = "" if not cell.value or cell.value in reason else f" {cell.value}"
+    return f"{cell.check}{value}: {reason}"
 
 
 def _table(inspection: Inspection) -> Table:

@@ -15,7 +15,14 @@ from llmbx.api import NOT_JSON, Column, InfraError, RunFolder, RunSpec, Table, p
 from ..item import Item, Judged, Kind, Outcome, Site, Verdict
 from .workload import run_hours
 
-TITLES = ("node", "repeats", "step time", "slower than the others", "against the prediction", "slow")
+TITLES = (
+    "node",
+    "repeats",
+    "step time",
+    "slower than the others",
+    "against the prediction",
+    "slow",
+)
 
 
 class EachNode(Kind):
@@ -41,10 +48,16 @@ class EachNode(Kind):
 
 def judged(item: Item, rows: Sequence[Mapping[str, Any]]) -> Outcome:
     """The outcome of a sweep's rows: slow nodes fail it, and nodes whose runs did."""
-    slow = {str(row["node"]): f"{100 * (row['slower'] or 0):.1f} % slower than the others alone" for row in rows
-            if row.get("slow")}  # fmt: skip
-    failed = {str(row["node"]): f"{row['status']}: {row['cause']}" for row in rows
-              if row["status"] not in ("completed", "missing")}  # fmt: skip
+    slow = {
+        str(row["node"]): f"{100 * (row['slower'] or 0):.1f} % slower than the others alone"
+        for row in rows
+        if row.get("slow")
+    }
+    failed = {
+        str(row["node"]): f"{row['status']}: {row['cause']}"
+        for row in rows
+        if row["status"] not in ("completed", "missing")
+    }
     open_ = [str(row["node"]) for row in rows if row["status"] == "missing" or row.get("slow") is None]
     suspects, allowed = {**slow, **failed}, item.criteria.suspects or 0
     verdict: Verdict
@@ -55,9 +68,13 @@ def judged(item: Item, rows: Sequence[Mapping[str, Any]]) -> Outcome:
     else:
         verdict, reason = "pass", f"{plural(len(rows), 'nodes')}, none slower than the others"
     limit = Judged(
-        criterion="suspects", verdict=verdict, measured=float(len(suspects)), limit=float(allowed), unit="nodes",
+        criterion="suspects",
+        verdict=verdict,
+        measured=float(len(suspects)),
+        limit=float(allowed),
+        unit="nodes",
         reason=reason,
-    )  # fmt: skip
+    )
     return Outcome(
         key=item.key,
         verdict=verdict,
@@ -72,11 +89,21 @@ def judged(item: Item, rows: Sequence[Mapping[str, Any]]) -> Outcome:
 def _options(item: Item, spec: RunSpec, site: Site, tag: str) -> list[str]:
     """The options of a new sweep of this work on each node."""
     given = {
-        "plugin": spec.plugin, "size": spec.size, "dtype": spec.dtype, "gpu-type": spec.gpu_type, "gpus": spec.gpus,
-        "gpus-per-node": spec.gpus_per_node, "recipe": spec.recipe, "steps": spec.steps, "repeats": item.repeats,
-        "each-node": ",".join(item.nodes), "tag": tag, "cluster": site.request.cluster,
-        "launcher": site.request.launcher, "runtime": site.request.runtime,
-    }  # fmt: skip
+        "plugin": spec.plugin,
+        "size": spec.size,
+        "dtype": spec.dtype,
+        "gpu-type": spec.gpu_type,
+        "gpus": spec.gpus,
+        "gpus-per-node": spec.gpus_per_node,
+        "recipe": spec.recipe,
+        "steps": spec.steps,
+        "repeats": item.repeats,
+        "each-node": ",".join(item.nodes),
+        "tag": tag,
+        "cluster": site.request.cluster,
+        "launcher": site.request.launcher,
+        "runtime": site.request.runtime,
+    }
     options = [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
     pairs = [f"{key}={value}" for key, value in item.set.items()]
     return [spec.workload, *options, *(word for pair in pairs for word in ("--set", pair))]

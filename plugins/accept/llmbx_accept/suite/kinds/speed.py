@@ -54,10 +54,21 @@ def judged(item: Item, report: SpeedReport) -> Outcome:
     else:
         verdict, reason = "pass", f"{plural(compared, 'measurements')} compared, none slow"
     limit = Judged(
-        criterion="suspects", verdict=verdict, measured=float(len(slow)), limit=float(allowed), unit="nodes",
+        criterion="suspects",
+        verdict=verdict,
+        measured=float(len(slow)),
+        limit=float(allowed),
+        unit="nodes",
         reason=reason,
-    )  # fmt: skip
-    return Outcome(key=item.key, verdict=verdict, reason=reason, judged=(limit,), suspects=slow, tables=(_table(rows),))
+    )
+    return Outcome(
+        key=item.key,
+        verdict=verdict,
+        reason=reason,
+        judged=(limit,),
+        suspects=slow,
+        tables=(_table(rows),),
+    )
 
 
 def _budget_s(item: Item) -> float:
