@@ -41,7 +41,10 @@ class Verified(Value, frozen=True):
 
 def verify(path: Path, workspace: Workspace) -> Verified:
     """Check an archive. Raises `UsageError` for one that llmbx did not write."""
-    return _Check(unpack(path), workspace).verified(digest(path.read_bytes()))
+    try:
+        return _Check(unpack(path), workspace).verified(digest(path.read_bytes()))
+    except RecursionError:
+        raise UsageError(f"{path} was refused: a record in it is nested too deeply") from None
 
 
 class _Check:

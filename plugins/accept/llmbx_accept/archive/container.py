@@ -18,8 +18,9 @@ from llmbx.api import UsageError, format_bytes
 
 MOST_MEMBERS = 100_000
 LARGEST_MEMBER = 1 << 31
-HIGHEST_RATIO, ANY_RATIO = 200, 1 << 28
-"""An archive may unpack to this many times its size; up to `ANY_RATIO` bytes the ratio does not matter."""
+HIGHEST_RATIO, ANY_RATIO, MOST_BYTES = 200, 1 << 28, 1 << 33
+"""An archive may unpack to this many times its size, but not to more than `MOST_BYTES`; up to `ANY_RATIO` bytes the
+ratio does not matter."""
 
 _BLOCK = 512
 _END = bytes(2 * _BLOCK)
@@ -59,7 +60,7 @@ def unpack(path: Path) -> dict[str, bytes]:
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     with path.open("rb") as file:
-        most = max(ANY_RATIO, HIGHEST_RATIO * file.seek(0, io.SEEK_END))
+        most = min(MOST_BYTES, max(ANY_RATIO, HIGHEST_RATIO * file.seek(0, io.SEEK_END)))
         file.seek(0)
         with gzip.open(file) as unpacked:
             names: set[str] = set()

@@ -34,7 +34,8 @@ def sentence(summary: Summary) -> str:
     ]
     parts = [f"{number} {WORDS[verdict]}" for number, verdict in counts if not number.startswith("0 ")]
     end = f"; exclude {', '.join(summary.exclude)}" if summary.exclude else ""
-    return f"{summary.verdict}: {', '.join(parts)}{end}"
+    mini = " (minis only, which show no speed)" if summary.mini else ""
+    return f"{summary.verdict}{mini}: {', '.join(parts)}{end}"
 
 
 WORDS = {"pass": "passed", "fail": "failed", "not checked": "not checked"}
