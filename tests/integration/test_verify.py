@@ -32,7 +32,7 @@ twice = verify.of_torch({"plugin_settings": {"any": {"verify_compute": True}}}, 
 for step in range(3):
     for number in twice.passes(step, step == 2):
         if number and flipped and this.number == 1:
-            net[0].weight.data.view(torch.int32)[0, 0] ^= 1
+            net[0].weight.data.view(torch.int32)[0, 0] ^= 1 << 20
         optimizer.zero_grad()
         loss = model(batch).square().mean()
         loss.backward()

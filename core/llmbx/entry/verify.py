@@ -32,12 +32,12 @@ from llmbx.entry import rank
 
 FOLDER = "verify"
 """In the run folder."""
-SETTING = "verify_compute"
+_SETTING = "verify_compute"
 """The setting that asks for it."""
-BOUND = 1e-3
+_BOUND = 1e-3
 """Relative difference of the norms of two passes from which they differ, where kernels may add in any order."""
-MOST_NAMED = 8
-STORED = ("_local_tensor", "_data", "_rowwise_data")
+_MOST_NAMED = 8
+_STORED = ("_local_tensor", "_data", "_rowwise_data")
 """Attributes of tensors of other classes, sharded or quantized, with the tensor that has the bits."""
 LOSS, WEIGHT, GRADIENT = "loss", "weight", "gradient"
 """First words of the names of what is compared."""
@@ -48,7 +48,7 @@ State = tuple[Callable[[], Any], Callable[[Any], object]]
 
 def requested(spec: Mapping[str, Any]) -> bool:
     """Return whether the run is to be verified."""
-    return any(settings.get(SETTING) for settings in spec.get("plugin_settings", {}).values())
+    return any(settings.get(_SETTING) for settings in spec.get("plugin_settings", {}).values())
 
 
 def refuse(spec: Mapping[str, Any], folder: Path, reason: str) -> None:
@@ -57,12 +57,17 @@ def refuse(spec: Mapping[str, Any], folder: Path, reason: str) -> None:
         _write(folder, {"reason": reason})
 
 
-def checksum(tensor: Any) -> Any:
+def _checksum(tensor: Any) -> Any:
     """Return the sum of a tensor's elements, their bits read as integers: a tensor of 64 bits."""
     import torch
 
     kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    inner = next((part for name in STORED if torch.is_tensor(part := getattr(tensor, name, None))), tensor)
+    inner = tensor
+    for name in _STORED:
+        part = getattr(tensor, name, None)
+        if torch.is_tensor(part):
+            inner = part
+            break
     return inner.detach().contiguous().view(kinds[inner.element_size()]).sum(dtype=torch.int64)
 
 
@@ -114,7 +119,7 @@ class Passes:
 
     def _sum(self, tensor: Any) -> Any:
         if self.exact:
-            return checksum(tensor)
+            return _checksum(tensor)
         import torch
 
         return torch.linalg.vector_norm(tensor.detach().flatten(), dtype=torch.float64)
@@ -127,7 +132,7 @@ class Passes:
                     self.add(f"{GRADIENT} of {name}", parameter.grad)
         sums = self._sums[-1]
         for name, parameter in named:
-            sums[f"{WEIGHT} {name}"] = checksum(parameter)
+            sums[f"{WEIGHT} {name}"] = _checksum(parameter)
 
     def _named(self) -> Iterator[tuple[str, Any]]:
         for number, module in enumerate(self.modules):
@@ -159,7 +164,7 @@ class Passes:
             "exact": self.exact,
             "compared": _counts(names),
             "differ": _counts(differing),
-            "differing": differing[:MOST_NAMED],
+            "differing": differing[:_MOST_NAMED],
             "weights": self._weights(second),
             "seconds": seconds,
         }
@@ -169,7 +174,7 @@ class Passes:
             return True
         if self.exact or name.startswith(WEIGHT):
             return bool(first != second)
-        return not abs(first - second) <= BOUND * max(abs(first), abs(second))
+        return not abs(first - second) <= _BOUND * max(abs(first), abs(second))
 
     def _weights(self, sums: Mapping[str, int]) -> list[dict[str, Any]]:
         """One sum for all weights that the same ranks have."""

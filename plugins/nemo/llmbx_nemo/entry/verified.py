@@ -108,7 +108,7 @@ def router_losses() -> verify.State:
     from megatron.core.transformer.moe import moe_utils
 
     name = "get_moe_layer_wise_logging_tracker"
-    tracked = getattr(moe_utils, name, None) or getattr(parallel_state, name, dict)
+    tracked: Callable[[], dict[str, Any]] = getattr(moe_utils, name, getattr(parallel_state, name, dict))
 
     def get() -> dict[str, Any]:
         return {name: entry["values"].clone() for name, entry in tracked().items() if "values" in entry}
