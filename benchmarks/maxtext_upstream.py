@@ -206,10 +206,42 @@ MESH = ("ici_fsdp_parallelism=8", "dcn_data_parallelism=1")
 """What remains for the axes that the script leaves out."""
 
 
+STEPS = "steps=30"
+"""gpt-oss-20b.yml has no number of steps; the other files have this one."""
+
+MODELS = {
+    "llama2": {"llama2_70b": "70b/bf16/b200/8"},
+    "maxtext-llama3.1": {"llama3_8b": "llama3-8b/bf16/h100/8", "llama3_70b": "llama3-70b/bf16/b200/8"},
+    "mixtral": {"mixtral_8x7b": "8x7b/bf16/h200/8"},
+    "maxtext-gpt-oss": {"gpt-oss-20b": "20b/bf16/h100/8"},
+}
+"""Files of configs/gpu/models by workload, and the rows that they give: one node, which they leave open."""
+
+SCRIPT = re.compile(r"^ +([a-z_0-9]+)=([\w.-]+)", re.MULTILINE)
+"""An argument of 128vm.sh; `enable_checkpointing: False` is none, and its file has it."""
+
+
+def gpu_models(python: str, models: Path) -> None:
+    """MaxText's GPU configurations that leave the machine open, and the script for Llama 3.1 405B on 128 nodes."""
+    for workload, files in MODELS.items():
+        made = {}
+        for file, row in files.items():
+            words = (STEPS, *MESH, "base_output_directory=maxtext", "run_name=job", NO_QUANTIZATION)
+            made[row], _ = execute(python, "", NODE, str(models / f"{file}.yml"), words)
+        write(f"{workload}-gpu-models-0.2", "MaxText 0.2.5, configs/gpu/models", made, {})
+    script = (models.parent / "a3/llama_3.1_405b/128vm.sh").read_text()
+    words = [f"{key}={value}" for key, value in SCRIPT.findall(script) if key != "base_config"]
+    words += ["dcn_data_parallelism=1", "base_output_directory=maxtext", "run_name=job", NO_QUANTIZATION]
+    large, _ = execute(python, "", 128 * NODE, str(models / "llama3.1_405b.yml"), words)
+    source = "MaxText 0.2.5, configs/gpu/a3/llama_3.1_405b/128vm.sh without `enable_checkpointing: False`"
+    write("maxtext-llama3.1-a3-0.2", source, {"405b/bf16/h100/1024": large}, {})
+
+
 def own(python: str) -> None:
-    """The scripts that come with MaxText 0.2.5 for Llama 2 7B on A3, and JAX-Toolbox' script."""
+    """The configurations and scripts that come with MaxText 0.2.5, and JAX-Toolbox' script."""
     found = subprocess.run([python, "-c", "import maxtext; print(*maxtext.__path__)"], capture_output=True, text=True)
     config = Path(found.stdout.split()[-1], "configs/gpu/models/llama2_7b.yml")
+    gpu_models(python, config.parent)
     made = {}
     for gpus in (8, 16, 32, 64, 128):
         words = (f"dcn_data_parallelism={gpus // NODE}", f"ici_fsdp_parallelism={NODE}", "profiler=xplane")

@@ -35,7 +35,12 @@ RECIPES = {
     ("maxtext-llama3.1", "a3ultra-405b", "2024.12"): "MaxText of 2025-01 (3889010)",
     ("maxtext-llama3.1", "a4", "2024.12"): "MaxText of 2025-03 (edfe9a5)",
     ("llama2", "a3", "0.2"): "MaxText 0.2.5",
+    ("llama2", "gpu-models", "0.2"): "MaxText 0.2.5",
     ("llama2", "jax-toolbox", "0.2"): "MaxText 0.2.5",
+    ("maxtext-gpt-oss", "gpu-models", "0.2"): "MaxText 0.2.5",
+    ("maxtext-llama3.1", "a3", "0.2"): "MaxText 0.2.5",
+    ("maxtext-llama3.1", "gpu-models", "0.2"): "MaxText 0.2.5",
+    ("mixtral", "gpu-models", "0.2"): "MaxText 0.2.5",
     ("maxtext-llama3.1", "a3ultra", "0.2"): "MaxText 0.2.5",
     ("maxtext-llama3.1", "a3ultra-405b", "0.2"): "MaxText 0.2.5",
     ("maxtext-llama3.1", "a4", "0.2"): "MaxText 0.2.5",
@@ -73,7 +78,7 @@ def built(maxtext_python: str, tmp_path_factory: pytest.TempPathFactory) -> Call
     @functools.cache
     def build() -> dict[Case, Path]:
         here = [case for case in cases() if case[0][2] == "0.2"]
-        places = {case: folder / f"{case[0][1]}-{case[1].replace('/', '-')}" for case in here}
+        places = {case: folder / "-".join((*case[0][:2], case[1].replace("/", "-"))) for case in here}
         for case, place in places.items():
             made = program(spec_of(case))
             for name, content in made.files.items():
@@ -99,7 +104,7 @@ def built(maxtext_python: str, tmp_path_factory: pytest.TempPathFactory) -> Call
     return final
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: "-".join((*case[0][1:], case[1])))
+@pytest.mark.parametrize("case", cases(), ids=lambda case: "-".join((*case[0], case[1])))
 def test_the_configuration_is_upstreams(
     case: Case, built: Callable[[Case], dict[str, Any]], record_property: Callable[[str, object], None]
 ) -> None:
