@@ -11,7 +11,7 @@ from llmbx.api import UsageError
 from llmbx.api.verbs import Plugins, path_or_run
 
 from .budget import Part, losses, step_times
-from .case import Case
+from .case import FEW, Case
 from .causes import Cause, SlowRun
 from .configuration import differences
 from .course import course
@@ -44,8 +44,8 @@ RELATIVE = (clocks, loading, network)
 """Those that look at the other run themselves, if there is one."""
 ITSELF = "its own ranks and steps"
 OUTLIER = 1.5
-NAMED_SHARE = 0.005
-"""A cause that costs less of a step is not named."""
+NAMED_SHARE, OF_MANY = 0.005, 0.0005
+"""A cause that costs less of a step is not named; less among many ranks, of which the noise is known better."""
 
 
 def explain_slow(path: Path, against: str | None, plugins: Plugins) -> SlowRun:
@@ -156,10 +156,11 @@ def _whole(
 
 def _shared_out(case: Case, findings: Sequence[Finding], costs: Sequence[float], lost: float) -> tuple[Cause, ...]:
     total = max(lost, sum(costs))
+    least_s = (OF_MANY if len(case.clocks.ranks) > FEW else NAMED_SHARE) * case.step_s
     causes = [
         _cause(case, finding, cost / total, cost / case.step_s)
         for finding, cost in zip(findings, costs, strict=True)
-        if total > 0 and cost >= NAMED_SHARE * case.step_s
+        if total > 0 and cost >= least_s
     ]
     order = ("sure", "likely", "consistent with")
     causes.sort(key=lambda cause: (order.index(cause.certainty) == 2, -cause.share))
