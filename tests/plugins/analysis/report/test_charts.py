@@ -141,6 +141,18 @@ def test_an_embedded_drawing_uses_css_colors_and_describes_every_value() -> None
     assert any(AWKWARD in (name or "") for name in named)
 
 
+def test_bars_float_between_their_ends_and_cells_get_darker_from_series_to_series() -> None:
+    point = Point(x=0, until=1, y=3.0, low=2.0, high=3.0)
+    floating = CHART.replace(series=(Series(name="a", points=(point,), marks="bars"),), rules=(), spans=())
+    (bars_layer,) = vega.specification(floating)["layer"]
+    assert bars_layer["encoding"]["y2"] == {"field": "low"} and bars_layer["data"]["values"][0]["low"] == 2.0
+    cells = tuple(Series(name=name, points=(point,), marks="cells") for name in "ab")
+    layers = vega.specification(floating.replace(series=cells))["layer"]
+    light, dark = (layer["mark"]["fillOpacity"] for layer in layers)
+    assert light < dark and {layer["mark"]["fill"] for layer in layers} == {layers[0]["mark"]["fill"]}
+    assert draw.standalone(floating.replace(series=cells))
+
+
 def test_axes_have_units() -> None:
     text = json.dumps(vega.specification(CHART))
     assert '"title": "time [s]"' in text and '"title": "step"' in text
