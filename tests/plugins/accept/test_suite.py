@@ -75,8 +75,8 @@ def test_without_a_gpu_a_suite_has_minis_only(name: str, site: Callable[..., Sit
         (WORKLOAD + "gpus = 'nod'", "did you mean 'node'"),
         (WORKLOAD + "gpus = 0", "expected a number from 1 on"),
         (
-            "title = 'x'\n[[items]]\nkind = 'speed'\nworkload = 'grok1'",
-            "only workload and each-node",
+            "title = 'x'\n[[items]]\nkind = 'doctor'\nworkload = 'grok1'",
+            "it has no workload",
         ),
         ("title = 'x'\n[[items]]\nkind = 'workload'\nworkload = 'grokk'", "did you mean 'grok1'"),
         (
