@@ -105,7 +105,7 @@ def _renewed(files: Files) -> Files:
     """The files with every digest as it should be for what they have."""
     renewed = dict(files)
     for name in files:
-        if name.endswith("/result.json"):
+        if name.endswith("/result.json") and files[name]:
             members = msgspec.json.decode(files[name])
             kept = {key: value for key, value in members.items() if key != "digest"}
             members["digest"] = hashlib.sha256(msgspec.json.encode(kept, order="sorted")).hexdigest()

@@ -224,7 +224,7 @@ def spec_differences(planned: RunSpec, ran: RunSpec, added: Sequence[str] = ()) 
         "profilers",
         *added,
     )
-    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name) and not name.startswith(late)]
+    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name) and not _within(name, late)]
     return [f"{name} is {new.get(name)!r}, in the plan {old.get(name)!r}" for name in names]
 
 
@@ -241,9 +241,14 @@ def _against_spec(content: bytes, spec: RunSpec) -> list[str]:
     names = [
         name
         for name in sorted({*ranks, *recorded})
-        if ranks.get(name) != recorded.get(name) and not name.startswith(added)
+        if ranks.get(name) != recorded.get(name) and not _within(name, added)
     ]
     return [f"{name} is {ranks.get(name)!r}, in {RECORD} {recorded.get(name)!r}" for name in names]
+
+
+def _within(name: str, members: Sequence[str]) -> bool:
+    """Whether a dotted name is one of these members, or below it."""
+    return any(name == member or name.startswith(f"{member}.") for member in members)
 
 
 def _different(archived: Outcome, again: Outcome) -> list[str]:
