@@ -233,7 +233,7 @@ def see_nemo2(passes: Passes) -> None:
         trainer = self.trainer
         if self.forward_only or trainer.global_step != trainer.max_steps - 1:
             return run(self)
-        connect(passes, self.model, trainer.lightning_module.config)
+        connect(passes, self.pipeline, trainer.lightning_module.config)
         passes.pause = lambda: outside_timers(trainer.callbacks)
         sources = self.data if isinstance(self.data, list) else [self.data]
         replayed = {id(source): Replayed(source) for source in sources}
@@ -242,7 +242,7 @@ def see_nemo2(passes: Passes) -> None:
         losses = None
         for number in passes.passes(trainer.global_step):
             if number:
-                set_to_zero(self.model, trainer.optimizers)
+                set_to_zero(self.pipeline, trainer.optimizers)
                 for each in batches:
                     each.rewind()
             losses = run(self)
