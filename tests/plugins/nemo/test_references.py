@@ -269,6 +269,9 @@ def test_contradictory_values_are_marked() -> None:
         ("llama4", "bf16", 128, "example"),
         ("grok1", "bf16", 512, "table"),
         ("grok1", "fp8", 512, "table"),
+        *(("llama3.1", dtype, gpus, "table") for dtype in ("bf16", "fp8") for gpus in (32, 64, 128, 512, 1024, 2048)),
+        ("llama3.1", "bf16", 512, "other"),
+        ("llama3.1", "fp8", 512, "other"),
     }
 
 
