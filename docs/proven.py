@@ -15,7 +15,7 @@ import importlib
 import json
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ nvcr.io#nvidia/pytorch:25.12-py3, which was not tried."""
 def page(claims: list[Claim]) -> str:
     """The text of the page."""
     plugins = load()
-    parts = [HEAD]
+    parts = [HEAD, "## Recipes and images", _versions(plugins.workloads)]
     for workload in plugins.workloads:
         if workload.plugin not in PLUGINS:
             continue
@@ -68,6 +68,18 @@ def page(claims: list[Claim]) -> str:
         _measured(),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _versions(workloads: Iterable[Workload]) -> str:
+    """Which image a recipe belongs to, and whether upstream still supports it."""
+    lines = ["| workload | recipe | release | image | supported upstream |", "|---|---|---|---|---|"]
+    for workload in workloads:
+        for recipe in workload.recipes if workload.plugin in PLUGINS else ():
+            if recipe.source != "llmbx":
+                image = f"`{recipe.image.reference}`" if recipe.image else "-"
+                supported = f"no: {recipe.history}" if recipe.history else "yes"
+                lines.append(f"| {workload.name} | {recipe.name} | {recipe.released} | {image} | {supported} |")
+    return "\n".join(lines)
 
 
 def _recipe(workload: Workload, recipe: Recipe, claims: list[Claim]) -> Iterator[str]:

@@ -200,10 +200,14 @@ def test_settings_of_the_user_are_applied() -> None:
 
 def test_any_field_of_the_framework_can_be_overridden() -> None:
     found = spec("grok1")
-    found["settings"]["overrides"] = "model.qk_clip=true comm_overlap.bucket_size=4 train.manual_gc_interval=7 rng.x=y"
+    found["settings"]["overrides"] = (
+        "model.qk_clip=true comm_overlap.bucket_size=4 train.manual_gc_interval=7 rng.x=y "
+        "ddp.names=[mlp,moe] ddp.numbers=[1,2]"
+    )
     plan = settings(found, on_cpu(found))
     assert (plan["model"] or {})["qk_clip"] is True and (plan["comm_overlap"] or {}) == {"bucket_size": 4}
     assert (plan["train"] or {})["manual_gc_interval"] == 7 and (plan["rng"] or {})["x"] == "y"
+    assert ((plan["ddp"] or {})["names"], (plan["ddp"] or {})["numbers"]) == (["mlp", "moe"], [1, 2])
 
 
 def test_a_checkpoint_is_saved_once_and_resumed_by_one_step() -> None:

@@ -168,6 +168,20 @@ def test_a_site_imports_its_own_recipes_and_checks_them(tree: Path, tmp_path: Pa
     assert (folder / "my-llm.toml").read_text() == f"# Mine.\n{text}# Also mine.\n"
 
 
+def test_a_second_name_is_a_row_and_larger_jobs_are_scaled_from_a_first_one(tree: Path, tmp_path: Path) -> None:
+    """As upstream's program does: it scales only functions that are defined, and takes that with the most GPUs."""
+    name = "my_llm_7b_pretrain_{}gpu_h100_bf16_config"
+    with (tree / "src/megatron/bridge/perf_recipes/mine/my_llm.py").open("a", encoding="utf-8") as stream:
+        stream.write(f"\n{name.format(64)} = {name.format(32)}\n")
+    arguments = ["--into", str(tmp_path / "catalog"), "--model", "my_llm_7b=my-llm/7b", "--image", "my/image:7"]
+    done = CliRunner().invoke(command, [str(tree), *arguments])
+    assert done.stdout.splitlines()[-1] == "my-llm 7b/bf16/h100/64: new"
+    text = (tmp_path / "catalog" / "my-llm.toml").read_text()
+    assert 'gpus = ["64"], tp = 2, mbs = 1, gbs = "GPUs" }' in text
+    scaled = 'gpus = ["128", "256", "512", "1024", "2048"], scaled_from = 32, tp = 2, mbs = 1, gbs = "GPUs*2" }'
+    assert scaled in text
+
+
 @pytest.fixture
 def older(tree: Path, tmp_path: Path) -> Path:
     """A checkout of release 0.5, whose recipes are no part of the package."""

@@ -34,6 +34,9 @@ SHAPE = {
 """Megatron's field for each size of the model that can be changed."""
 
 
+RANKS = "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN"
+"""The variable that follows from the expert parallelism."""
+
 PIPELINE = ("model.num_layers", "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size")
 """Fields whose change needs another split into pipeline stages."""
 
@@ -46,8 +49,11 @@ def container(spec: Spec, host: Host) -> Any:
     changed = changes(recipe, spec)
     for field, value in {**changed, **user_settings(spec), **own_fields(recipe, spec, host)}.items():
         set_field(recipe, field, value)
-    if any(name in changed for name in PIPELINE):
-        split(recipe.model, spec["published"]["layout"])
+    experts = "model.expert_model_parallel_size" in changed
+    if any(name in changed for name in PIPELINE) or (experts and spec.get("scaled_from")):
+        split(recipe.model, spec["published"]["layout"])  # upstream's launch names all degrees of a scaled layout
+    if experts and RANKS in recipe.env_vars:
+        recipe.env_vars[RANKS] = min(spec["parallelism"]["ep"] or 1, int(recipe.env_vars["NVLINK_DOMAIN_SIZE"]))
     if spec.get("scaled_from"):
         as_scaled(recipe, spec)
     for section, overrides in override({}, str(execution.setting(spec, "overrides", ""))).items():
@@ -69,7 +75,9 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def as_upstream(recipe: Any, dtype: str) -> None:
-    """Change what upstream's program changes: mock data instead of the recipe's, and the state of Adam with BF16."""
+    """Change what upstream's program changes: mock data instead of the recipe's, the state of Adam with BF16, and the
+    check of the loss, which a CUDA graph of the whole iteration does not allow.
+    """
     from megatron.bridge.training.config import MockGPTDatasetConfig
 
     loader = ("num_workers", "pin_memory", "persistent_workers")
@@ -87,6 +95,9 @@ def as_upstream(recipe: Any, dtype: str) -> None:
     )
     if dtype == "bf16" and recipe.optimizer.optimizer == "adam":
         recipe.optimizer.use_precision_aware_optimizer = True
+    graphs = (getattr(recipe.model, "cuda_graph_impl", None), *(getattr(recipe.model, "cuda_graph_scope", None) or ()))
+    if "full_iteration" in graphs:
+        recipe.rerun_state_machine.check_for_nan_in_loss = False
 
 
 def as_scaled(recipe: Any, spec: Spec) -> None:

@@ -7,6 +7,8 @@ to the classes of the installed version. Steps, samples and ranks are counted fr
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 from llmbx_nemo.entry import execution, hub, shapes
 from llmbx_nemo.entry.execution import Fields, Host, Spec, setting
@@ -16,6 +18,9 @@ CHECKPOINTS = "checkpoints"
 
 CONFIG_FILE = "configs/ConfigContainer.yaml"
 """File to which Megatron-Bridge writes its configuration, relative to the run folder."""
+
+WORDS = re.compile(r"\[[A-Za-z_]\w*(,[A-Za-z_]\w*)*\]", re.ASCII)
+"""A list of words in an override, as upstream's options have it."""
 
 
 def settings(spec: Spec, host: Host, saved_step: int | None = None) -> dict[str, Fields | None]:
@@ -44,18 +49,23 @@ def settings(spec: Spec, host: Host, saved_step: int | None = None) -> dict[str,
 def override(sections: dict[str, Fields | None], overrides: str) -> dict[str, Fields | None]:
     """Return `sections` with the user's overrides applied.
 
-    `overrides` are `section.field=value` with Megatron-Bridge's names, separated by spaces; a value is JSON or text.
+    `overrides` are `section.field=value` with Megatron-Bridge's names, separated by spaces; a value is JSON, a list of
+    words (`[mlp,moe]`) or text.
     """
     changed = dict(sections)
     for word in overrides.split():
         name, _, text = word.partition("=")
         section, _, field = name.partition(".")
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-        changed[section] = {**(changed.get(section) or {}), field: value}
+        changed[section] = {**(changed.get(section) or {}), field: value_of(text)}
     return changed
+
+
+def value_of(text: str) -> Any:
+    """Return the value of an override."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text[1:-1].split(",") if WORDS.fullmatch(text) else text
 
 
 def model(spec: Spec, host: Host) -> Fields:

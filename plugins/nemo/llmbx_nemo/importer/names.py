@@ -15,6 +15,7 @@ class Large(Value, frozen=True):
     min_gpus: int
     env: dict[str, str]
     sizes: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
     gpu_types: tuple[str, ...] = ()
 
 
@@ -27,7 +28,7 @@ class Scale(Value, frozen=True):
     gpu_type: str
     scaled_from: int
     gpus: tuple[int, ...]
-    values: dict[str, int]
+    values: dict[str, int | bool]
     settings: dict[str, str] = {}
 
 

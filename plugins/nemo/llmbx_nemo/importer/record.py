@@ -191,9 +191,12 @@ def rows(tree: Path) -> Iterator[dict[str, Any]]:
         module = importlib.import_module(module_name)
         for name, function in sorted(vars(module).items()):
             named = parts(name)
-            if named is None or not inspect.isfunction(function) or function.__module__ != module_name:
+            if named is None or not inspect.isfunction(function):
                 continue
-            row: dict[str, Any] = {"function": name, "module": module_name, **named}
+            if function.__module__ != module_name and function.__name__ == name:
+                continue  # imported; under another name it is a recipe of this module
+            alias = function.__name__ != name
+            row: dict[str, Any] = {"function": name, "module": module_name, "alias": alias, **named}
             LACKING.clear()
             try:
                 configuration = function()

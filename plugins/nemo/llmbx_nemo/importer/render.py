@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ def block(imported: Imported, tree: Tree, names: Names, image: Mapping[str, str]
         'launchers = { slurm = { segment = "auto", srun = { wait = 60 } } }',
         "rows = [",
         *_rows(imported.configurations, own),
-        *_scales(imported, names.scales, own),
+        *_scales(imported, [*names.scales, *imported.scales], own),
         "]",
         "",
         "[recipes.env]",
@@ -86,7 +87,12 @@ def _left_out(imported: Imported) -> Iterator[str]:
 def _large(rules: Iterable[Large], workload: str) -> Iterator[tuple[dict[str, Any], Env]]:
     for rule in rules:
         if rule.workload == workload:
-            selector = {"sizes": list(rule.sizes), "gpu_types": list(rule.gpu_types), "min_gpus": rule.min_gpus}
+            selector = {
+                "sizes": list(rule.sizes),
+                "dtypes": list(rule.dtypes),
+                "gpu_types": list(rule.gpu_types),
+                "min_gpus": rule.min_gpus if rule.min_gpus > 1 else None,
+            }
             yield {key: value for key, value in selector.items() if value}, rule.env
 
 
@@ -172,7 +178,8 @@ def _scales(imported: Imported, scales: Iterable[Scale], own: Mapping[Key, Env])
                 continue
             base = imported.configurations[key]
             more = {"scaled_from": scale.scaled_from, **({"settings": scale.settings} if scale.settings else {})}
-            rest = _rest(base.replace(values=base.values | scale.values), scale.scaled_from, own[key])
+            env = {**own[key], **_expert_domain(base.env, scale)}
+            rest = _rest(_changed(base, scale), scale.gpus[0], env)
             line = Line(
                 size=scale.size, dtypes=(dtype,), gpu_types=(scale.gpu_type,), gpus=scale.gpus,
                 rest=f"{_members(more)}, {rest}",
@@ -180,6 +187,21 @@ def _scales(imported: Imported, scales: Iterable[Scale], own: Mapping[Key, Env])
             lines.append(line)
     texts = [_row(line) for line in _merged(lines, "dtypes")]
     yield from ["", *texts] if texts else []
+
+
+def _changed(base: Configuration, scale: Scale) -> Configuration:
+    """Return the values of a scale, with the samples of a data-parallel rank, as by upstream's program."""
+    values = base.values | scale.values
+    ranks, before = (math.prod(layout[name] for name in ("tp", "pp", "cp")) for layout in (values, base.values))
+    return base.replace(values=values, gbs=base.gbs * before * scale.gpus[0] // (ranks * scale.scaled_from))
+
+
+def _expert_domain(env: Env, scale: Scale) -> Env:
+    """Return the number of ranks that exchange tokens over NVLink, as upstream's program sets it for another EP."""
+    ranks, domain = "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", env.get("NVLINK_DOMAIN_SIZE")
+    if ranks not in env or domain is None or "ep" not in scale.values:
+        return {}
+    return {ranks: str(min(scale.values["ep"], int(domain)))}
 
 
 def _merged(lines: Sequence[Line], field: str) -> list[Line]:

@@ -8,11 +8,14 @@ from typing import Any
 
 from llmbx.api import GpuType, Value
 
-from .names import Names
+from .names import Names, Scale
 from .tree import Function
 
 DTYPES = {"mxfp8": "fp8mx", "fp8": "fp8cs", "nvfp4": "nvfp4", "bf16": "bf16"}
 """Dtypes in the order of the catalog, with the names in upstream's functions."""
+
+MOST_GPUS = 2048
+"""The largest number of GPUs that rows are written for."""
 
 Key = tuple[str, str, str, int]
 """Size, dtype, GPU type and number of GPUs."""
@@ -27,11 +30,12 @@ class Configuration(Value, frozen=True):
 
 
 class Imported(Value, frozen=True):
-    """The configurations of a workload, and the functions that were left out, by reason."""
+    """The configurations of a workload, the functions that were left out, by reason, and the scales beyond them."""
 
     workload: str
     configurations: dict[Key, Configuration]
     left_out: dict[str, tuple[str, ...]]
+    scales: tuple[Scale, ...] = ()
 
 
 def workloads(functions: Iterable[Function], names: Names) -> list[Imported]:
@@ -55,6 +59,7 @@ def unknown_models(functions: Iterable[Function], names: Names) -> dict[str, int
 
 def _imported(workload: str, functions: list[Function], names: Names) -> Imported:
     configurations: dict[Key, Configuration] = {}
+    aliases: dict[Key, bool] = {}
     left_out: dict[str, list[str]] = {}
     lengths = {model: _usual_length(functions, model) for model in {function.model for function in functions}}
     for function in functions:
@@ -64,12 +69,34 @@ def _imported(workload: str, functions: list[Function], names: Names) -> Importe
             continue
         size = names.models[function.model][1]
         dtype = next(dtype for dtype, variant in DTYPES.items() if variant == function.variant)
-        configurations[size, dtype, function.gpu_type, function.gpus] = _configuration(function, names)
+        key = (size, dtype, function.gpu_type, function.gpus)
+        configurations[key], aliases[key] = _configuration(function, names), function.alias
     return Imported(
         workload=workload,
         configurations={key: configurations[key] for key in sorted(configurations, key=_order(names))},
         left_out={reason: tuple(sorted(members)) for reason, members in sorted(left_out.items())},
+        scales=tuple(_beyond(workload, {key: aliases[key] for key in sorted(aliases, key=_order(names))})),
     )
+
+
+def _beyond(workload: str, aliases: Mapping[Key, bool]) -> Iterator[Scale]:
+    """Yield the scales beyond a second name: upstream's program scales the function with the most GPUs to them."""
+    counts: dict[tuple[str, str, str], dict[bool, int]] = {}
+    for (*row, gpus), alias in aliases.items():
+        of_row = counts.setdefault((row[0], row[1], row[2]), {True: 0, False: 0})
+        of_row[alias] = max(of_row[alias], gpus)
+    for (size, dtype, gpu_type), of_row in counts.items():
+        if of_row[True] > of_row[False] > 0:
+            doubled = tuple(of_row[True] << step for step in range(1, 8) if of_row[True] << step <= MOST_GPUS)
+            yield Scale(
+                workload=workload,
+                size=size,
+                dtypes=(dtype,),
+                gpu_type=gpu_type,
+                scaled_from=of_row[False],
+                gpus=doubled,
+                values={},
+            )
 
 
 def _usual_length(functions: Iterable[Function], model: str) -> int | None:

@@ -18,7 +18,10 @@ VERSION = re.compile(r"^(MAJOR|MINOR|PATCH) = (\d+)$", re.MULTILINE)
 
 
 class Function(Value, frozen=True):
-    """A pre-training function of the performance recipes, and what it sets; None where it sets nothing."""
+    """A pre-training function of the performance recipes, and what it sets; None where it sets nothing.
+
+    An `alias` is a second name of a function, which upstream's program does not scale to other numbers of GPUs.
+    """
 
     function: str
     module: str
@@ -26,6 +29,7 @@ class Function(Value, frozen=True):
     gpus: int
     gpu_type: str
     variant: str
+    alias: bool = False
     files: tuple[str, ...] = ()
     error: str | None = None
     hub: str | None = None
