@@ -15,7 +15,7 @@ def tasks(plugin: str, workload: str, gpu_type: str, environ: Mapping[str, str])
                         launcher="slurm", runtime="host")  # fmt: skip
     script = render_spec(spec).script
     header = re.findall(r"^#SBATCH (--n(?:odes|tasks)\S*)$", script, re.MULTILINE)
-    started = re.findall(r"exec srun .*?(--nodes=\S+ --ntasks=\S+ --ntasks-per-node=\S+)", script)
+    started = re.findall(r"exec srun .*?(--nodes=\S+ --ntasks=\S+ --ntasks-per-node=\S+) --kill-on-bad-exit=1", script)
     return f"{' '.join(header)} | srun {' '.join(started)}"
 
 

@@ -58,7 +58,8 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
-def test_tables(folder: Path, golden: Golden) -> None:
+def test_tables(folder: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     golden("nsys-table.txt", run(str(folder)))
 
 
