@@ -158,9 +158,7 @@ def test_the_atlas_has_the_batches_of_the_catalogs_published_tables() -> None:
     compared = 0
     for workload in load().workloads:
         for one in (one for one in workload.references if one.kind != "example" and one.step_time_s):
-            if (
-                one.step_time_from == "tflops_per_gpu"
-            ):  # the framework's own count of FLOPs, which the atlas does not take
+            if one.step_time_from == "tflops_per_gpu":  # by the framework's own count of FLOPs
                 continue
             model = of_shape(workload.sizes[one.size].model, f"{workload.name}-{one.size}").name
             batches = {row.gbs for row in table.shipped()
