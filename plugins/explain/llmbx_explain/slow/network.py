@@ -18,6 +18,8 @@ LOST = 5e-4
 """Share of the segments of TCP that a network that loses some sends again."""
 SEGMENT = 1448
 """Bytes of a segment."""
+LOOPBACK = "lo"
+"""Ranks of one node meet here: what they send says nothing of a network."""
 REGULAR = 0.02
 """A link that is narrow takes as long for the same bytes in each step: the distance of the quartiles."""
 
@@ -38,19 +40,26 @@ def _longer(case: Case) -> tuple[Floats, list[Line]]:
     taken = [part.shared for part in case.parts if part.shared is not None]
     shared = np.maximum(0, case.clocks.shared - sum(taken)) if taken else case.clocks.shared
     mean = float(shared.mean())
+    idle = _idle(case, mean)
     text = f"step_clocks: all ranks communicate for {mean:.3g} s a step"
+    slept = Line("counter", f"telemetry: no rank ran in {idle:.3g} s of them")
     if case.healthy is not None:
         usual = float(case.healthy.clocks.shared.mean()) * max(1.0, _more_bytes(case, case.healthy))
         more = max(0.0, mean - usual)
-        text += f", {usual:.3g} s in the other run"
-        return shared * (more / max(mean, 1e-9)), [Line("clock", text)]
-    slept = case.asleep - case.clocks.phases["data"].mean(axis=1)
-    idle = float(np.clip(slept.min(), 0, mean))
+        lines = [Line("clock", f"{text}, {usual:.3g} s in the other run")]
+        return shared * (more / max(mean, 1e-9)), [*lines, slept] if idle >= max(IDLE * more, 1e-9) else lines
     uncertain = UNCERTAIN * float(case.taken.mean(axis=1).max())
-    if not case.ran.any() or idle < max(IDLE * mean, uncertain):
+    if idle < max(IDLE * mean, uncertain, 1e-9):
         return np.zeros_like(shared), []
-    lines = [Line("clock", text), Line("counter", f"telemetry: no rank ran in {idle:.3g} s of them")]
-    return shared * (idle / max(mean, 1e-9)), lines
+    return shared * (idle / max(mean, 1e-9)), [Line("clock", text), slept]
+
+
+def _idle(case: Case, most: float) -> float:
+    """Return the seconds of a step's communication in which every rank slept; 0 if it is unknown."""
+    if not case.ran.any():
+        return 0.0
+    slept = case.asleep - case.clocks.phases["data"].mean(axis=1)
+    return float(np.clip(slept.min(), 0, most))
 
 
 def _kind(case: Case, times: Floats) -> tuple[str, list[Line]]:
@@ -70,7 +79,7 @@ def _kind(case: Case, times: Floats) -> tuple[str, list[Line]]:
             f"telemetry: {name} sends {rate / 1e6:.3g} MB/s in each step (quartiles within {(high - low) / middle:.1%})"
         )
         return "network-fallback", [Line("counter", text)]
-    if not sent:
+    if not sent or name == LOOPBACK:
         return "network-latency", []
     return "network-latency", [Line("counter", f"telemetry: {name} sends {sent / len(shared) / 1e6:.3g} MB a step")]
 
