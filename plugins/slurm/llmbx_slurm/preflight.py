@@ -32,7 +32,10 @@ def phase(spec: RunSpec, launch: Launch) -> Phase:
 
 
 def with_preflight(spec: RunSpec, launch: Launch) -> Launch:
-    """The launch of the node check alone. Raises `UsageError` if the run's launch has a phase with the same name."""
+    """The launch of the node check alone; its programs are among the files of the run.
+
+    Raises `UsageError` if the run's launch has a phase with the same name.
+    """
     if any(existing.role == PREFLIGHT for existing in launch.phases):
         raise UsageError(
             f"phase '{PREFLIGHT}': this role is reserved for llmbx's node check; disable it with --no-preflight"
@@ -40,10 +43,9 @@ def with_preflight(spec: RunSpec, launch: Launch) -> Launch:
     looks = [each for each in launch.companions if each.before]
     programs = "\n".join(f"look {shlex.join(each.argv)}" for each in looks)
     source = Launcher.shell_source("preflight.sh", __package__).replace("PROGRAMS\n", programs and f"{programs}\n")
-    files = {f"{each.name}/{name}": content for each in looks for name, content in each.files.items()}
     return Launch(
         nodes=launch.nodes, ranks_per_node=1, gpus_per_rank=launch.gpus_per_rank * launch.ranks_per_node,
-        phases=(phase(spec, launch),), files={**files, "preflight.sh": source.encode()},
+        phases=(phase(spec, launch),), files={"preflight.sh": source.encode()},
     )  # fmt: skip
 
 
