@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 
 from llmbx.api import (
@@ -24,7 +25,7 @@ from ..nodes import host_names, shared_facts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Measured:
+class Measured(ABC):
     """One training with its result and its measured steps."""
 
     result: Result
@@ -36,9 +37,9 @@ class Measured:
         return self.result.run_id
 
     @property
+    @abstractmethod
     def work(self) -> Mapping[str, Scalar]:
         """What is known of its work, by the keys of `work.WORK`."""
-        raise NotImplementedError
 
     @property
     def unknown(self) -> tuple[str, ...]:
