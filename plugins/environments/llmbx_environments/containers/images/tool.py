@@ -45,7 +45,7 @@ class FileTool(ABC):
         """The prefix of a program's argv that runs it in the image."""
 
     def convert_command(self, archive: Path, output: Path, scratch: Path) -> Command:
-        """The command that creates `output` from a Docker archive. Raises `InfraError` if the tool cannot do that."""
+        """The command that creates `output` from a Docker archive, or an `InfraError`."""
         raise InfraError(f"{self.name} does not convert Docker archives")
 
 
