@@ -25,7 +25,7 @@ class Reader:
         (self.install / "venvs").symlink_to(shared_install / "venvs")
         self.environ = clean_environment(
             self.install, HOME=str(self.home), PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            COLUMNS="200", CUDA_VISIBLE_DEVICES="", **environ,
+            COLUMNS="80", CUDA_VISIBLE_DEVICES="", **environ,
         )  # fmt: skip
         unset = ("LLMB_INSTALL", "LLMBX_CONFIG", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
         for name in (*unset, *CUDA_BUILDS):
