@@ -97,7 +97,7 @@ def print_settings(settings: Sequence[Row], format_: str) -> None:
     if format_ == "csv":
         print_rows(settings, ("setting", "value", "origin"), format_)
     else:
-        room = shutil.get_terminal_size().columns
+        room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         click.echo("\n".join(lines(settings, room)))
 
 
