@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import re
 import subprocess
 import sys
@@ -73,8 +72,7 @@ def test_the_audit_of_the_example_says_what_the_page_says(tmp_path: Path) -> Non
     example = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "my_cluster.toml").write_text(example[0])
     command = [Path(sys.executable).with_name("llmbx"), "audit", "my_cluster.toml"]
-    wide = {**os.environ, "COLUMNS": "200"}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=wide)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     printed = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line]
     shown = page.split("$ llmbx audit my_cluster.toml\n")[1].split("\n\nA figure is disputed")[0]
     assert [line.strip() for line in shown.splitlines() if line.strip()] == printed

@@ -63,7 +63,7 @@ def print_rows(
     """Print `rows` with these columns. JSON has every member of a row; for an empty table `empty` goes to stderr.
 
     If the terminal is too narrow for a table, its texts are wrapped, and the first of the `optional` columns are left
-    out, which a line on stderr names. A pipe has 80 columns, or `COLUMNS`.
+    out, which a line on stderr names. Through a pipe nothing is wrapped: what reads it needs whole words.
     """
     if format_ == "json":
         print_json(list(rows))
@@ -132,6 +132,9 @@ def heading(text: str, codes: str = "\x1b[1m") -> None:
 
 def _print_table(rows: Sequence[Row], columns: Sequence[str], optional: Sequence[str]) -> None:
     whole = [_column(name, [row.get(name) for row in rows]) for name in columns]
+    if not sys.stdout.isatty():
+        click.echo("\n".join(table.lines(whole)))
+        return
     room = shutil.get_terminal_size().columns
     shown = table.fitting(whole, room, [heading_of(name) for name in optional])
     click.echo("\n".join(table.lines(shown, room)))

@@ -178,8 +178,9 @@ def _print(rows: Sequence[Row], format_: str, full_names: bool) -> None:
 
 
 def _print_table(part: Table, first: bool) -> None:
-    """Print a table as the recipes' scripts do, in narrower columns if there is no room."""
+    """Print a table as the recipes' scripts do, in narrower columns if a terminal has no room."""
     import shutil
+    import sys
 
     from llmbx.api.verbs import print_rows
 
@@ -187,7 +188,7 @@ def _print_table(part: Table, first: bool) -> None:
 
     if not first:
         click.echo()
-    if part.width <= shutil.get_terminal_size().columns:
+    if not sys.stdout.isatty() or part.width <= shutil.get_terminal_size().columns:
         click.echo(part.text, nl=False)
         return
     click.echo(f"{part.title}\n{RULE}")

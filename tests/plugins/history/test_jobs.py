@@ -97,10 +97,7 @@ def test_json_has_whole_runs_and_csv_the_columns(
     assert chosen[2] == {"run_id": several[3], "steps_seen": 50, "data_valid": False}
 
 
-def test_a_table_names_its_columns_and_says_what_it_leaves_out(
-    several: list[str], jobs: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+def test_a_table_names_its_columns_and_says_what_it_leaves_out(several: list[str], jobs: Jobs) -> None:
     done = jobs("--columns", "+tags,gbs", "--limit", "2")
     head, *lines = done.stdout.splitlines()
     assert head.split()[:3] == ["id", "workload", "size"] and head.split()[-3:] == ["age", "tags", "gbs"]

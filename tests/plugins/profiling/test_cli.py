@@ -58,8 +58,7 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
-def test_tables(folder: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
+def test_tables(folder: Path, golden: Golden) -> None:
     golden("nsys-table.txt", run(str(folder)))
 
 

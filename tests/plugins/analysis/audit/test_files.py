@@ -232,7 +232,6 @@ def run(monkeypatch: pytest.MonkeyPatch, shipped: Plugins, tmp_path: Path) -> Ca
     (tmp_path / "llmbx.toml").touch()
     monkeypatch.setattr(plugins_module, "load", lambda: shipped)
     monkeypatch.setenv("LLMBX_CONFIG", str(tmp_path / "llmbx.toml"))
-    monkeypatch.setenv("COLUMNS", "200")
 
     def invoke(*arguments: str) -> str:
         done = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
