@@ -56,9 +56,8 @@ def _update(
     new = block(imported, tree, names, image)
     if old == new:
         return []
-    lines = [
-        f"{imported.workload} {line}" for line in differences(files.configurations(old, path), imported.configurations)
-    ]
+    changed = differences(files.configurations(old, path), files.configurations(new, path))
+    lines = [f"{imported.workload} {line}" for line in changed]
     if not check:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(before + new + after, encoding="utf-8")
