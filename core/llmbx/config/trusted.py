@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import UsageError
-from ..run_files.door import user_name
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -92,8 +91,8 @@ def _check(path: Path, status: os.stat_result, folder: os.stat_result) -> None:
     me = os.geteuid()
     own = folder.st_uid in (me, 0) and status.st_uid == me
     if status.st_uid not in (me, 0):
-        what = f"it belongs to {user_name(status.st_uid)} (mode {_mode(status)})"
-        raise _Fault(what, f"chown {user_name(me)} {path}", fixable=False)
+        what = f"it belongs to {_user_name(status.st_uid)} (mode {_mode(status)})"
+        raise _Fault(what, f"chown {_user_name(me)} {path}", fixable=False)
     if (who := _writers(folder)) is not None:
         fixable = own and folder.st_uid == me and not folder.st_mode & stat.S_ISVTX  # such as /tmp
         what = f"its folder is writable by {who[0]} (mode {_mode(folder)})"
@@ -120,7 +119,13 @@ def _is_own_group(gid: int) -> bool:
         group = grp.getgrgid(gid)
     except KeyError:
         return gid == me
-    return group.gr_name == user_name(me) and set(group.gr_mem) <= {group.gr_name}
+    return group.gr_name == _user_name(me) and set(group.gr_mem) <= {group.gr_name}
+
+
+def _user_name(uid: int) -> str:
+    from ..run_files.door import user_name  # with the records, which `--help` does not need
+
+    return user_name(uid)
 
 
 def _group_name(gid: int) -> str:
