@@ -41,7 +41,7 @@ TASKS: dict[str, tuple[tuple[str, str], ...]] = {
     "jobs": (("jobs", "completed"),),
     "nodes": (("nodes", ""),),
     "accept": (("accept smoke --plan", "llama3.1 mini"),),
-    "verify": (("verify nowhere.tar.gz", "nowhere"),),
+    "verify": (("accept own.toml --archive own.tar.gz", "pass"), ("verify own.tar.gz --format json", "[]")),
     "status": (("status {first}", "completed"),),
     "logs": (("logs {first}", "lm: step 8/8"),),
     "cancel": (("run lm --steps 100000 --detach", "lm_mini"), ("cancel last", "cancelled")),
@@ -155,6 +155,7 @@ def stranger(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pyte
         made(line)
     with (made.work / "other/src/llmbx_other/plugin.py").open("a") as file:
         file.write(CONFIGURATION)
+    (made.work / "own.toml").write_text('title = "Own"\n[[items]]\nkind = "workload"\nworkload = "lm"\n')
     (made.work / "bridge.out").write_bytes((ROOT / "tests/fixtures/logs/bridge-cpu-grok1.out").read_bytes())
     opened = [nccl.opened(rank, 2, dev=rank) for rank in (0, 1)]
     calls = [nccl.coll(dev=rank, nranks=2, number=number) for rank in (0, 1) for number in (1, 2)]

@@ -22,6 +22,7 @@ from llmbx.entry.secrets import HARMLESS, SECRET
 from llmbx.logs.signature_table import explained, signatures
 from llmbx.plugins.manager import load
 from llmbx_analysis.compare.differences import RULES
+from llmbx_explain.slow.configuration import KINDS
 from llmbx_nemo.grammar import facts, megatron, nemo2
 
 from ..regex_growth import grows
@@ -45,7 +46,8 @@ class Found(NamedTuple):
 
 AT_RUN_TIME = {
     "core/llmbx/catalog/hardware.py", "plugins/verdict/llmbx_verdict/checks/hardware.py",
-    "core/llmbx/run/infrastructure.py",
+    "core/llmbx/run/infrastructure.py", "plugins/accept/llmbx_accept/facts/node/probe.py",
+    "plugins/explain/llmbx_explain/slow/configuration.py",
     "core/llmbx/entry/find_secrets.py", "core/llmbx/secrets.py", "core/llmbx/logs/signature_table.py",
     "plugins/nemo/llmbx_nemo/grammar/facts.py",
     "plugins/nemo/llmbx_nemo/grammar/fields.py", "plugins/analysis/llmbx_analysis/compare/differences.py",
@@ -76,6 +78,7 @@ def made() -> Iterator[tuple[str, str | bytes, bool]]:
         matched = (schema.known, schema.other, schema.glued, schema.cut, schema.bare)
         yield from (("schema", pattern.pattern, False) for pattern in matched)
     yield from (("differences", rule.pattern, False) for rule in RULES)
+    yield from (("options", pattern, True) for _, pattern in KINDS)
     yield from (("facts", pattern.pattern, True) for _, pattern, _ in (*facts.MEGATRON, *facts.NEMO2))
     yield from (("tool", pattern, True) for pattern in (r"^\W*fatal", r"error|denied|unknown|fail"))
     yield "field of a job", r"(?:^| )NumCPUs=(\S*)", True
