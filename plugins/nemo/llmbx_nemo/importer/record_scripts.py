@@ -24,8 +24,8 @@ SCRIPTS = ("configs", "utils", "perf_plugins")
 """Modules of upstream's scripts that are executed, beside the recipes of the package."""
 
 NAME = re.compile(
-    r"(?P<model>[A-Z]\w*)_PRETRAIN_CONFIG_(?P<gpu>[A-Z]+\d+)_"
-    r"(?P<dtype>BF16|NVFP4|FP8_[A-Z]+)(?:_(?P<version>V\d+))?(?:_(?P<rest>\w+))?"
+    r"(?P<model>[A-Z]\w{0,60})_PRETRAIN_CONFIG_(?P<gpu>[A-Z]{1,6}\d{1,6})_"
+    r"(?P<dtype>BF16|NVFP4|FP8_[A-Z]{1,6})(?:_(?P<version>V\d{1,3}))?(?:_(?P<rest>\w{1,60}))?"
 )
 DTYPES = {"bf16": "bf16", "nvfp4": "nvfp4", "fp8_cs": "fp8cs", "fp8_mx": "fp8mx"}
 """The dtypes of the constants, as the functions of later releases call them."""
