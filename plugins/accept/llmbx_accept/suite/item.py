@@ -67,6 +67,18 @@ class Judged(Value, frozen=True):
     unit: str = ""
     reason: str = ""
 
+    @classmethod
+    def of_suspects(cls, verdict: Verdict, count: int, allowed: int, reason: str) -> Judged:
+        """The criterion that at most `allowed` nodes are suspect."""
+        return cls(
+            criterion="suspects",
+            verdict=verdict,
+            measured=float(count),
+            limit=float(allowed),
+            unit="nodes",
+            reason=reason,
+        )
+
 
 class Outcome(Recorded, frozen=True):
     """What came of an item. `suspects` are the nodes to exclude, each with the reason; `runs` the ids of its runs.

@@ -64,14 +64,7 @@ def judged(item: Item, inspection: Inspection) -> Outcome:
         )
     else:
         verdict, reason = "pass", f"{plural(checked, 'checks')} passed"
-    faults = Judged(
-        criterion="suspects",
-        verdict=verdict,
-        measured=float(len(suspects)),
-        limit=float(allowed),
-        unit="nodes",
-        reason=reason,
-    )
+    faults = Judged.of_suspects(verdict, len(suspects), allowed, reason)
     return Outcome(
         key=item.key,
         verdict=faults.verdict,

@@ -67,14 +67,7 @@ def judged(item: Item, rows: Sequence[Mapping[str, Any]]) -> Outcome:
         verdict, reason = "not checked", f"not decided for {', '.join(open_) or 'any node'}"
     else:
         verdict, reason = "pass", f"{plural(len(rows), 'nodes')}, none slower than the others"
-    limit = Judged(
-        criterion="suspects",
-        verdict=verdict,
-        measured=float(len(suspects)),
-        limit=float(allowed),
-        unit="nodes",
-        reason=reason,
-    )
+    limit = Judged.of_suspects(verdict, len(suspects), allowed, reason)
     return Outcome(
         key=item.key,
         verdict=verdict,

@@ -53,14 +53,7 @@ def judged(item: Item, report: SpeedReport) -> Outcome:
         verdict, reason = "not checked", missing or "nothing to compare the measurements with"
     else:
         verdict, reason = "pass", f"{plural(compared, 'measurements')} compared, none slow"
-    limit = Judged(
-        criterion="suspects",
-        verdict=verdict,
-        measured=float(len(slow)),
-        limit=float(allowed),
-        unit="nodes",
-        reason=reason,
-    )
+    limit = Judged.of_suspects(verdict, len(slow), allowed, reason)
     return Outcome(
         key=item.key,
         verdict=verdict,
