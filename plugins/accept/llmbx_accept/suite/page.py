@@ -60,7 +60,7 @@ def _overview(summary: Summary) -> Section:
     return Section(
         name="verdict",
         title="Verdict",
-        text=(f"{sentence(summary)}.",),
+        text=(f"{sentence(summary)}.", f"Acceptance {summary.acceptance_id}."),
         warnings=(MINI,) if summary.mini else (),
         facts=(
             Fact(name="verdict", value=summary.verdict),
@@ -68,7 +68,6 @@ def _overview(summary: Summary) -> Section:
             Fact(name="GPU type", value=summary.gpu_type),
             Fact(name="GPU-hours used", value=summary.used_gpu_hours, unit="h"),
             Fact(name="GPU-hours expected", value=summary.expected_gpu_hours, unit="h"),
-            Fact(name="acceptance", value=summary.acceptance_id),
         ),
         tables=tuple(tables),
     )
@@ -81,13 +80,16 @@ def _details(number: int, item: Item, outcome: Outcome | None) -> Section:
     return Section(
         name=f"item-{number}",
         title=f"{number}. {item.key}",
-        text=(outcome.reason,) if outcome and outcome.reason else (),
-        facts=(
-            Fact(name="verdict", value=outcome.verdict if outcome else "not checked"),
-            *((Fact(name="runs", value=", ".join(outcome.runs)),) if outcome and outcome.runs else ()),
-        ),
+        text=_said(outcome) if outcome else (),
+        facts=(Fact(name="verdict", value=outcome.verdict if outcome else "not checked"),),
         tables=(*judged, *(outcome.tables if outcome else ())),
     )
+
+
+def _said(outcome: Outcome) -> tuple[str, ...]:
+    """The reason of an outcome, and its runs."""
+    runs = f"Runs: {', '.join(outcome.runs)}." if outcome.runs else ""
+    return tuple(text for text in (outcome.reason, runs) if text)
 
 
 def _criterion(judged: Judged) -> tuple[str | None, ...]:
