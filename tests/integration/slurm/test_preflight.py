@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from llmbx.model import Wrapping
+from llmbx.run.launch import with_companions
 from llmbx.run.verdict import judge
 from llmbx_accept.facts.before_run import node_check
 
@@ -35,7 +36,7 @@ def look(submit: Submit, tmp_path: Path) -> Callable[..., SlurmRun]:
             setup=(f"export PATH={bin_}:$PATH",),
         )  # fmt: skip
         launch = make_launch("echo training", nodes=3)
-        launch = launch.replace(companions=(node_check(spec, launch),))
+        launch = with_companions(launch, (node_check(spec, launch),))
         return submit(launch, spec, (Wrapping(argv=prefix),))
 
     return start
