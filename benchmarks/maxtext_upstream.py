@@ -137,6 +137,7 @@ def write(name: str, source: str, configurations: dict[str, Values], base: dict[
     }
     FOLDER.mkdir(exist_ok=True)
     text = json.dumps(content, indent=0, sort_keys=True, separators=(",", ":"))
+    text = re.sub(r'"/[^"]*/(site-packages/)', r'"\1', text)  # where the package is, is not a part of the recipe
     text = re.sub(r"\[[^\[\]{}]*\]", lambda match: match[0].replace("\n", ""), text)
     (FOLDER / f"{name}.json").write_text(text + "\n")
     print(f"{name}: {len(configurations)} configurations, {sum(map(len, configurations.values()))} values")
