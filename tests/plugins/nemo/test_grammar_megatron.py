@@ -68,6 +68,20 @@ def test_every_member_of_a_step() -> None:
     assert step.global_batch_size == 128
 
 
+@pytest.mark.parametrize(
+    ("line", "kind", "facts"),
+    [
+        ("Time spent in CUDA Graphs capture on rank 0: 12.5s", "graph_capture", {"seconds": 12.5}),
+        ("> built 4 cuda graph(s) in 3.25 sec", "graph_capture", {"seconds": 3.25}),
+        ("AUTOTUNE benchmarking takes 0.75 seconds", "compilation", {"seconds": 0.75}),
+        ("V0304 [__recompiles] Recompiling function forward in model.py:12", "compilation", {}),
+    ],
+)
+def test_what_takes_time_between_steps_is_an_event(line: str, kind: str, facts: dict[str, float]) -> None:
+    events = read(iteration(44, 5.7) + f"{line}\n" + iteration(45, 5.7)).events
+    assert [(event.kind, event.facts) for event in events] == [(kind, facts)]
+
+
 def test_a_captured_cpu_run() -> None:
     log = collect_file(MegatronParser(), LOGS / "bridge-cpu-grok1.out")
     assert [step.number for step in log.steps] == list(range(1, 51))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from llmbx.measure.figures import measure
-from llmbx.model import Arrival, Evidence, NotPossible, RunSpec, Step
+from llmbx.model import Arrival, Event, Evidence, NotPossible, RunSpec, Step
 from llmbx_verdict.checks.outside import beyond, outside, outside_of, rounded, seconds_outside
 
 from .test_clock import followed, noisy
@@ -37,6 +37,19 @@ def test_a_pause_longer_than_the_window_is_found_on_a_cpu(spec: RunSpec) -> None
     assert not isinstance(finding, str) and not finding.warning
     assert "between the steps 35 and 44 is in no step (4.0 s)" in finding.problem
     assert seconds_outside(paused) == pytest.approx(4.0)
+
+
+def test_what_the_log_has_between_the_steps_is_named_with_its_seconds(spec: RunSpec) -> None:
+    before = Event(kind="compilation", text="before the first step", facts={"seconds": 30.0})
+    between = (
+        Event(kind="graph_capture", text="built 4 cuda graph(s)", facts={"seconds": 2.5}),
+        Event(kind="garbage_collection", text="collected"),
+    )
+    paused = evidence(spec, lambda number: 4.0 if number == 40 else 0.0)
+    (finding,) = outside(paused.replace(before=(before,), events=(before, *between))) or ()
+    assert not isinstance(finding, str)
+    assert "the log has 1 x capture of CUDA graphs (2.5 s), 1 x garbage collection" in finding.problem
+    assert "compilation" not in finding.problem, "it is over before the first step"
 
 
 def test_printing_a_line_takes_a_cpu_some_time(spec: RunSpec) -> None:
