@@ -76,12 +76,12 @@ def verifications(folder: Path) -> Iterator[Verification]:
         truths = {int(file.stem.partition("-")[2]): json.loads(file.read_text()) for file in place.glob("truth-*.json")}
         answer = compute(Evidence(steps=(Step(number=1),), spec=spec, run_dir=place, ended_well=True))
         findings = [each for each in answer or () if isinstance(each, Finding) and not each.warning]
-        some = truths[min(truths)]
+        truth = truths[min(truths)]
         yield Verification(
-            kind=some["kind"],
-            rank=some["rank"],
-            where=truths[some["rank"]]["where"],
-            changed=frozenset(rank for rank, truth in truths.items() if truth["changed"]),
+            kind=truth["kind"],
+            rank=truth["rank"],
+            where=truths[truth["rank"]]["where"],
+            changed=frozenset(rank for rank, of_rank in truths.items() if of_rank["changed"]),
             named=frozenset(rank for finding in findings for rank in finding.ranks),
         )
 

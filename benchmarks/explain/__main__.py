@@ -73,8 +73,8 @@ class Judged:
     def near(self) -> bool:
         """Whether the shares are within 10 points."""
         places = [self.place(cause) for cause in self.true]
-        said = [0.0 if place is None else self.said_shares[place] for place in places]
-        return all(abs(a - b) <= NEAR for a, b in zip(said, self.shares, strict=True))
+        shares = [0.0 if place is None else self.said_shares[place] for place in places]
+        return all(abs(a - b) <= NEAR for a, b in zip(shares, self.shares, strict=True))
 
 
 def explain(install: Path, run: str, *options: str) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def judge(install: Path, name: str, entry: dict[str, Any]) -> Judged:
     answer = explain(install, entry["run"], *against)
     causes = answer.get("causes") or []
     part = (answer.get("lost_s_per_step") or 0.0) / entry["step_s"]
-    said = [(cause.get("share") or 0.0) * part for cause in causes]
-    return Judged(name, entry["causes"], entry["shares"], causes, said, answer.get("unexplained"))
+    shares_of_step = [(cause.get("share") or 0.0) * part for cause in causes]
+    return Judged(name, entry["causes"], entry["shares"], causes, shares_of_step, answer.get("unexplained"))
 
 
 def table(judged: list[Judged]) -> list[str]:
@@ -114,11 +114,11 @@ def table(judged: list[Judged]) -> list[str]:
             f"{cause['id']}: {rank_of(cause)}, {share:.0%}, {cause.get('certainty')}"
             for cause, share in list(zip(run.causes, run.said_shares, strict=True))[:3]
         )
-        rest = "" if run.unexplained is None else f"{run.unexplained:.0%}"
+        unexplained = "" if run.unexplained is None else f"{run.unexplained:.0%}"
         verdicts = [run.both if run.pair else run.first, run.ranks, run.near]
         marks = " | ".join("yes" if right else "**no**" for right in verdicts)
         marks = marks if run.counts else "did not act | | "
-        lines.append(f"| {run.name} | {true} | {named or 'nothing'} | {rest} | {marks} |")
+        lines.append(f"| {run.name} | {true} | {named or 'nothing'} | {unexplained} | {marks} |")
     return lines
 
 

@@ -32,22 +32,22 @@ def device(name: str) -> int:
 def main() -> None:
     """Forward until it is killed."""
     namespace, delay_s, lost = sys.argv[1], float(sys.argv[2]) / 1000, float(sys.argv[3])
-    here = device("lf-relay")
+    near_end = device("lf-relay")
     os.system("ip link set lf-relay mtu 60000 txqueuelen 5000")
     descriptor = os.open(f"/var/run/netns/{namespace}", os.O_RDONLY)
     ctypes.CDLL(None).setns(descriptor, CLONE_NEWNET)
-    there = device("lf-relay-n")
+    far_end = device("lf-relay-n")
     os.system("ip link set lf-relay-n mtu 60000 txqueuelen 5000")
     print("ready", flush=True)
-    forward(here, there, delay_s, lost)
+    forward(near_end, far_end, delay_s, lost)
 
 
-def forward(here: int, there: int, delay_s: float, lost: float) -> None:
+def forward(near_end: int, far_end: int, delay_s: float, lost: float) -> None:
     """Forward in both directions."""
     chance = random.Random(1)
     waiting: deque[tuple[float, int, bytes]] = deque()
     poll = select.poll()
-    for descriptor in (here, there):
+    for descriptor in (near_end, far_end):
         poll.register(descriptor, select.POLLIN)
     while True:
         left = max(0.0, waiting[0][0] - time.monotonic()) * 1000 if waiting else None
@@ -55,7 +55,7 @@ def forward(here: int, there: int, delay_s: float, lost: float) -> None:
             packet = os.read(descriptor, LARGEST)
             if chance.random() < lost:
                 continue
-            waiting.append((time.monotonic() + delay_s, there if descriptor == here else here, packet))
+            waiting.append((time.monotonic() + delay_s, far_end if descriptor == near_end else near_end, packet))
         while waiting and waiting[0][0] <= time.monotonic():
             _, receiver, packet = waiting.popleft()
             try:

@@ -90,7 +90,7 @@ def _joined(size: str, recipe: Recipe) -> Row:
 def kept(root: Path, files: Sequence[Path], load: Callable[[], list[Workload]]) -> list[Workload]:
     """The condensed workloads of the catalog in `root`, which `load` reads from these `files`.
 
-    They are read only if there is no index of the files as they are now. Without a writable cache they are read always.
+    The files are read if the index is missing or older than they are, and each time if the cache is read-only.
     """
     stamps = tuple(map(_stamp, (Path(__file__), *files)))
     place = _place(root)

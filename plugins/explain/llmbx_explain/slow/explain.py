@@ -39,7 +39,7 @@ RULES: tuple[Rule, ...] = (
     network,
     course,
 )
-"""In this order: what has a cause is no evidence for the later ones."""
+"""Rules in order: time that a rule explains is hidden from the later ones."""
 RELATIVE = (clocks, loading, network)
 """Those that look at the other run themselves, if there is one."""
 ITSELF = "its own ranks and steps"

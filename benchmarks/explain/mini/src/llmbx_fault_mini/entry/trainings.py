@@ -107,9 +107,9 @@ class Exchange(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, rows: Tensor, sent: list[int], received: list[int]) -> Tensor:
         context.sizes = (sent, received)
-        taken = rows.new_empty(sum(received), rows.shape[1])
-        distributed.all_to_all_single(taken, rows.contiguous(), received, sent)
-        return taken
+        output = rows.new_empty(sum(received), rows.shape[1])
+        distributed.all_to_all_single(output, rows.contiguous(), received, sent)
+        return output
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
