@@ -111,7 +111,8 @@ class Trainings:
     def limit(self, job: str, folder: Path) -> None:
         """The time limit of the job comes."""
         self._trains(folder)
-        self.slurm.call("scontrol", "update", f"jobid={job}", "EndTime=now")
+        # Slurm refuses a time that is past when the controller reads it: "now" is, if a second ends in between.
+        self.slurm.call("scontrol", "update", f"jobid={job}", "EndTime=now+5")
 
     def cancel(self, job: str, folder: Path) -> None:
         """Its user cancels the job."""

@@ -192,7 +192,7 @@ def test_a_job_cancelled_in_the_queue_never_started(submit: Submit) -> None:
 def test_the_time_limit(submit: Submit, slurm: Any) -> None:
     run = submit(make_launch("echo up; sleep 600"), make_spec(sbatch={"time": "60"}))
     run.wait_for("3: up")
-    slurm.call("scontrol", "update", f"jobid={run.job.job_id}", "EndTime=now+2")
+    slurm.call("scontrol", "update", f"jobid={run.job.job_id}", "EndTime=now+5")
     status = run.end()
     assert (status.verdict, status.exit_code) == ("timeout", 143)
     assert status.reason.startswith("TIMEOUT")
