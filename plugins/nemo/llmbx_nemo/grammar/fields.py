@@ -28,7 +28,7 @@ LONGEST = 8192
 LONGEST_TAIL = 160
 """Number of characters after the last complete field in which a cut field is searched for."""
 
-_NUMBER = re.compile(NUMBER)
+_PLAIN = re.compile(rf"\s*+([^:|]*+):\s*+({NUMBER})\s*+\|")
 
 _WHOLE_VALUE = re.compile(_WHOLE)
 
@@ -93,19 +93,14 @@ class Schema:
 
     def plain(self, body: str) -> dict[str, str] | None:
         """The values by short name of a body that only has fields `KEY: NUMBER |` with keys that are read, as nearly
-        all have; None for another one. It finds what `field` and `value` do, in a third of the time.
+        all have; None for another one. It finds what `field` and `value` do, in a quarter of the time.
         """
-        *fields, after = body.split("|")
-        if after or self.last is None:
+        fields = _PLAIN.findall(body)
+        # Each `:` and `|` belongs to a field that matches, and nothing follows the last one.
+        if self.last is None or not body.endswith("|") or not len(fields) == body.count("|") == body.count(":"):
             return None
-        values = {}
-        for text in fields:
-            key, _, value = text.partition(":")
-            name, value = self._plain.get(key.strip()), value.strip()
-            if name is None or not _NUMBER.fullmatch(value):
-                return None
-            values[name] = value
-        return values
+        names = [self._plain.get(key) or self._plain.get(key.rstrip()) for key, _ in fields]
+        return None if None in names else dict(zip(names, (value for _, value in fields), strict=True))
 
     def field(self, text: str, position: int) -> re.Match[str] | None:
         """The field at this position, or what stands there instead of one before the next field."""
