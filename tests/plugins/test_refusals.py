@@ -28,7 +28,7 @@ def refusal(**options: Any) -> str | None:
     """Why a run with these options is refused; None if it can start."""
     plugins = load()
     try:
-        spec = resolve(Request(**options), plugins, Config(), {}, {}, "/install")
+        spec = resolve(Request(launcher="slurm", **options), plugins, Config(), {}, {}, "/install")
     except UsageError as error:
         return str(error)
     broken = (one for one in findings(spec, plugins.framework(spec.plugin)) if not one.warning)

@@ -133,7 +133,7 @@ ACCEPTED = {
     "run -w llama3.1-8b --gpu-type b200 --gpus 8 --dtype fp8-mx --dry-run": "llama3.1 8b mxfp8 on 8 x b200",
     f"show llama3.1 {ON_H100} --gpus 8 --set tensor_model_parallel_size=2 --format csv": "tp,2,",
     "list llama3.1-8b": "llama3.1",
-    "sweep llama3.1-8b --gpu-type h100 --gpus 8,16 --dry-run": "llama3.1 8b fp8 h100 16",
+    "sweep llama3.1-8b --gpu-type h100 --gpus 8,16 --launcher slurm --dry-run": "llama3.1 8b fp8 h100 16",
 }
 """What other tools' users type and llmbx takes, and what it prints."""
 

@@ -77,7 +77,7 @@ def test_the_node_check_is_the_default_of_large_jobs(tmp_path: Path) -> None:
     no, yes = {"slurm": {"preflight": False}}, {"slurm": {"preflight": True}}
     assert checks(8) == (None, None) and checks(16) == (True, "the run has several nodes")
     assert checks(16, plugin_settings=no) == (False, "--preflight")
-    assert checks(8, plugin_settings=yes) == (True, "--preflight")
+    assert checks(8, launcher="slurm", plugin_settings=yes) == (True, "--preflight")
     (tmp_path / "llmbx.toml").write_text('default_cluster = "c"\n[clusters.c]\npreflight = true\n')
     environ = {"LLMBX_CONFIG": str(tmp_path / "llmbx.toml")}
     assert checks(8, environ)[0] is True and str(checks(8, environ)[1]).startswith("cluster 'c' in ")

@@ -99,8 +99,13 @@ class Schema:
         # Each `:` and `|` belongs to a field that matches, and nothing follows the last one.
         if self.last is None or not body.endswith("|") or not len(fields) == body.count("|") == body.count(":"):
             return None
-        names = [self._plain.get(key) or self._plain.get(key.rstrip()) for key, _ in fields]
-        return None if None in names else dict(zip(names, (value for _, value in fields), strict=True))
+        values = {}
+        for key, value in fields:
+            name = self._plain.get(key) or self._plain.get(key.rstrip())
+            if name is None:
+                return None
+            values[name] = value
+        return values
 
     def field(self, text: str, position: int) -> re.Match[str] | None:
         """The field at this position, or what stands there instead of one before the next field."""
