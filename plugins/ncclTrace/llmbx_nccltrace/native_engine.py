@@ -12,7 +12,7 @@ from .definitions import ELEMENT_BYTES, PER_RANK_COUNT
 from .reader import Reader
 
 SHARED_OBJECT = Path(__file__).with_name("libscan.so")
-"""`scan.c`, compiled when the wheel was built (`build_scanner.py`); missing if there was no C compiler."""
+"""`scan.c`, compiled when the wheel was built (`plugins/build_native.py`); missing if there was no C compiler."""
 
 # Array sizes and return codes of scan.c, in the same order.
 OPERATIONS, CALLERS, KINDS, IRREGULAR, PROCESS, NAME, PER_RANK = 1 << 15, 1 << 13, 16, 1024, 96, 16, 6

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llmbx.errors import PluginError
+from llmbx.logs import compiled_noise
+from llmbx.logs.compiled_noise import CompiledNoise
 from llmbx.logs.line import Line
+from llmbx.logs.noise import Asked, Noise
 from llmbx.logs.parser import LogParser, Record
 from llmbx.logs.plain import PlainParser
 from llmbx.logs.skim import Skimmer
@@ -47,6 +50,20 @@ LINES = st.lists(
 )
 
 
+@pytest.fixture(params=["compiled", "python"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks are looked at by each engine; the tests' environment has the compiled one."""
+    if request.param == "python":
+        monkeypatch.setattr(compiled_noise, "load", lambda: None)
+    else:
+        assert compiled_noise.load() is not None
+
+
+SAME = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.usefixtures("engine")
+@SAME
 @given(st.lists(LINES))
 def test_a_parser_finds_the_same_in_the_lines_that_matter(parts: list[list[str]]) -> None:
     skimmed, whole = Torn(), Torn()
@@ -62,6 +79,7 @@ def test_a_parser_finds_the_same_in_the_lines_that_matter(parts: list[list[str]]
     assert numbers == sorted(set(numbers)) and skimmer.number == len(texts)
 
 
+@pytest.mark.usefixtures("engine")
 def test_noise_is_not_read() -> None:
     parser = Torn()
     skimmer = Skimmer(parser)
@@ -91,6 +109,8 @@ FAILING = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.usefixtures("engine")
+@SAME
 @given(FAILING)
 def test_failures_are_the_same(lines: list[str]) -> None:
     skimmed, whole = read(PlainParser, lines)
@@ -114,6 +134,7 @@ class Counted(PlainParser):
         return super().feed(line)
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_notice_that_each_rank_prints_is_read_some_times_only(tmp_path: Path) -> None:
     notices = [f"{rank}: n{rank // 8}:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]" for rank in range(40_000)]
     (tmp_path / "log.out").write_text("\n".join([*notices, "7: RuntimeError: no kernel", ""]))
@@ -122,3 +143,26 @@ def test_a_notice_that_each_rank_prints_is_read_some_times_only(tmp_path: Path) 
     assert [event.kind for event in log.events].count("infiniband") == 32
     assert log.failure_of_failed is not None and log.failure_of_failed.rank == 7
     assert parser.number < 2_000
+
+
+HAS_X = Asked(must_read=lambda bones: b"x" in bones, is_notice=lambda bones: False, most_notices=1)
+
+
+@given(st.lists(st.binary(max_size=24).map(lambda line: line.replace(b"\n", b"x")), max_size=40), st.integers(0, 3))
+def test_both_engines_say_the_same_of_any_bytes(lines: list[bytes], blocks: int) -> None:
+    library = compiled_noise.load()
+    assert library is not None
+    engines = Noise(HAS_X), CompiledNoise(HAS_X, library)
+    for _ in range(blocks + 1):
+        looks = [engine.look(b"\n".join(lines)) for engine in engines]
+        assert looks[0] == looks[1]
+
+
+@pytest.mark.usefixtures("engine")
+def test_more_skeletons_than_are_remembered_are_asked_about_again() -> None:
+    """Each line is of a skeleton of its own, in characters that skeletons keep."""
+    noise = compiled_noise.noise(Asked(lambda bones: bones.startswith(b"SIGN"), lambda bones: False, 1))
+    names = ["".join(chr(ord("g") + int(digit)) for digit in f"{number:06}") for number in range(140_000)]
+    for start in range(0, len(names), 1000):
+        block = "\n".join(["SIGN", *names[start : start + 1000], "SIGNx"]).encode()
+        assert noise.look(block) == (block, [0, 1001], 1002)

@@ -192,6 +192,19 @@ class RecordReader:
             self._open[label] = _Open(None, text[cut.start() :])
         return readings, rest
 
+    def whole(self, text: str) -> Reading | None:
+        """Return the record of a text that is nothing but a complete one, as nearly all are, else None.
+
+        Call it only if no record is incomplete.
+        """
+        head = self.schema.header.match(text)
+        values = self.schema.plain(text[head.end() :]) if head else None
+        if head is None or values is None or "time" not in values or self.schema.last not in values:
+            return None
+        reading = _reading(head)
+        reading.values, reading.complete, self._last = values, True, reading.number
+        return reading
+
     def parse(self, text: str) -> Reading | None:
         """Return the first record in `text`, ignoring incomplete records of earlier lines."""
         head = self.schema.header.search(text)
@@ -202,10 +215,7 @@ class RecordReader:
         self._open.pop(label, None)
 
     def _begin(self, head: re.Match[str], body: str) -> Reading:
-        total = head["total"]
-        reading = Reading(read_whole(head["number"]), read_whole(total) if total.isdigit() else None)
-        groups = head.groupdict()
-        reading.epoch, reading.stamp = read_whole(groups.get("epoch") or "0"), groups.get("stamp")
+        reading = _reading(head)
         self._fill(reading, body)
         return reading
 
@@ -300,6 +310,18 @@ class RecordReader:
 
     def _is_complete(self, reading: Reading) -> bool:
         return self.schema.last in reading.values and "time" in reading.values
+
+
+def _reading(head: re.Match[str]) -> Reading:
+    """The record that begins with this header, without values."""
+    groups = head.groupdict()
+    total = groups["total"]
+    return Reading(
+        number=read_whole(groups["number"]),
+        total=read_whole(total) if total.isdigit() else None,
+        epoch=read_whole(groups.get("epoch") or "0"),
+        stamp=groups.get("stamp"),
+    )
 
 
 def number(text: str | None) -> float | None:

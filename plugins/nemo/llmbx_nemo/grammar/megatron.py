@@ -126,6 +126,8 @@ class MegatronParser(LogParser):
 
     def feed(self, line: str) -> list[Step | Event]:
         """Return the records that become known with this line."""
+        if not self.waits and (reading := self._records.whole(line)):
+            return [*self._step(reading, line), *self._note(self._signatures.feed(line))]
         records: list[Step | Event] = []
         if _may_measure(line) or self._records.waiting or self._halves or self._broken:
             records += [*self._measures(line), *SCHEMA.commas(line)]

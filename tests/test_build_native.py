@@ -1,4 +1,4 @@
-"""The compiled scanner: part of the wheel if there is a C compiler when it is built, and optional."""
+"""The compiled libraries: part of the wheel if there is a C compiler when it is built, and optional."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from llmbx_nccltrace import native_engine
 from llmbx_nccltrace.analysis import read_report
 from llmbx_nccltrace.scan import read_logs
 
-from .lines import coll
+from .plugins.nccltrace.lines import coll
 
-ROOT = Path(__file__).parents[3]
-SHARED_OBJECT = "llmbx_nccltrace/libscan.so"
+ROOT = Path(__file__).parents[1]
+LIBRARIES = {"llmbx_nccltrace/libscan.so": "plugins/ncclTrace", "llmbx/logs/libskim.so": "core"}
+"""The folder of each in the tree."""
 BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
 
 
@@ -33,7 +34,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    (copy / "plugins/ncclTrace" / SHARED_OBJECT).write_text("an old library")
+    for library, folder in LIBRARIES.items():
+        (copy / folder / library).write_text("an old library")
     return copy
 
 
@@ -56,19 +58,20 @@ def metadata(wheel: Path) -> tuple[str | None, str | None]:
 
 
 def files(wheel: Path) -> set[str]:
-    """Return the files of the plugin in a wheel."""
+    """Return the files of a wheel."""
     with zipfile.ZipFile(wheel) as archive:
-        return {name for name in archive.namelist() if name.startswith("llmbx_nccltrace/")}
+        return set(archive.namelist())
 
 
-def test_a_wheel_has_the_scanner_for_its_platform_and_every_python(tree: Path, tmp_path: Path) -> None:
+def test_a_wheel_has_the_libraries_for_its_platform_and_every_python(tree: Path, tmp_path: Path) -> None:
     wheel = build(tree, tmp_path / "out")
     tag, pure = metadata(wheel)
     assert wheel.name.endswith(f"-{tag}.whl") and pure == "false"
     assert tag is not None and tag.startswith("py3-none-") and not tag.endswith("-any")
-    assert SHARED_OBJECT in files(wheel) and "llmbx_nccltrace/scan.c" not in files(wheel)
+    assert files(wheel) >= set(LIBRARIES) and not [name for name in files(wheel) if name.endswith(".c")]
     with zipfile.ZipFile(wheel) as archive:
-        ctypes.CDLL(archive.extract(SHARED_OBJECT, tmp_path)).scan  # noqa: B018
+        ctypes.CDLL(archive.extract("llmbx_nccltrace/libscan.so", tmp_path)).scan  # noqa: B018
+        ctypes.CDLL(archive.extract("llmbx/logs/libskim.so", tmp_path)).look  # noqa: B018
 
 
 def test_without_a_compiler_the_wheel_is_pure_python(tree: Path, tmp_path: Path) -> None:
@@ -80,17 +83,18 @@ def test_without_a_compiler_the_wheel_is_pure_python(tree: Path, tmp_path: Path)
     failing = build(tree, tmp_path / "failing", CC=f"{broken} -m64")
     for wheel in (missing, failing):
         assert metadata(wheel) == ("py3-none-any", "true") and wheel.name.endswith("-py3-none-any.whl")
-        assert SHARED_OBJECT not in files(wheel) and "llmbx_nccltrace/native_engine.py" in files(wheel)
+        assert not files(wheel) & set(LIBRARIES) and "llmbx_nccltrace/native_engine.py" in files(wheel)
 
 
-def test_an_editable_build_replaces_the_library_in_the_tree(tree: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_an_editable_build_replaces_the_libraries_in_the_tree(tree: Path, tmp_path: Path, name: str) -> None:
     hook = f"""
-import sys; sys.path.insert(0, "plugins/ncclTrace")
-from build_scanner import ScannerHook
-ScannerHook({str(tree)!r}, {{}}, None, None, "", "wheel").initialize("editable", {{}})
+import sys; sys.path.insert(0, "plugins")
+from build_native import NativeHook
+NativeHook({str(tree)!r}, {{}}, None, None, "", "wheel").initialize("editable", {{}})
 """
-    library = tree / "plugins/ncclTrace" / SHARED_OBJECT
-    assert library.read_bytes() == b"an old library"
+    library = tree / LIBRARIES[name] / name
+    library.write_bytes(b"an old library")
     subprocess.run([sys.executable, "-c", hook], cwd=tree, check=True)
     assert library.read_bytes()[:4] in (b"\x7fELF", b"\xcf\xfa\xed\xfe")
     subprocess.run([sys.executable, "-c", hook], cwd=tree, env={"PATH": str(tmp_path)}, check=True)

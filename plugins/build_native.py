@@ -1,7 +1,7 @@
-"""Build hook of the wheel: compile the C scanner of `llmbx nccl` if the machine has a C compiler.
+"""Build hook of the wheel: compile what reads large logs, if the machine has a C compiler.
 
-The scanner is a shared object without any use of Python's C interface, so one wheel serves all versions of Python, and
-a build needs no Python headers. No flag depends on the CPU model, so the wheel runs on every CPU of its platform.
+The shared objects do not use Python's C interface, so one wheel serves all versions of Python, and a build needs no
+Python headers. No flag depends on the CPU model, so the wheel runs on every CPU of its platform.
 """
 
 from __future__ import annotations
@@ -19,25 +19,28 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import platform_tags
 
 FLAGS = ("-O3", "-shared", "-fPIC")
-PACKAGE = Path("plugins/ncclTrace/llmbx_nccltrace")
-SHARED_OBJECT = "libscan.so"  # not scan.so: Python would import it in place of scan.py
+LIBRARIES = {
+    "core/llmbx/logs/skim.c": "libskim.so",
+    "plugins/ncclTrace/llmbx_nccltrace/scan.c": "libscan.so",  # not scan.so: Python would import it in place of scan.py
+}
+"""The shared object of each source, beside it."""
 
 
-class ScannerHook(BuildHookInterface[BuilderConfig]):
-    """Adds the compiled scanner to the wheel; without it, the wheel is pure Python, and its tag says so."""
+class NativeHook(BuildHookInterface[BuilderConfig]):
+    """Adds the shared objects to the wheel; without them, the wheel is pure Python, and its tag says so."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile the scanner: into the source tree for an editable installation, else into the wheel."""
-        package = Path(self.root) / PACKAGE
-        if version == "editable":
-            self._compile(package / "scan.c", package / SHARED_OBJECT)
-            return
+        """Compile: into the source tree for an editable installation, else into the wheel."""
         self._folder = tempfile.TemporaryDirectory(prefix="llmbx-build-")
-        library = Path(self._folder.name) / SHARED_OBJECT
-        if self._compile(package / "scan.c", library):
-            build_data["force_include"][str(library)] = f"{package.name}/{SHARED_OBJECT}"
-            build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{_platform()}"
+        for name, library in LIBRARIES.items():
+            source = Path(self.root, name)
+            if version == "editable":
+                self._compile(source, source.with_name(library))
+            elif self._compile(source, built := Path(self._folder.name, library)):
+                package = name.split("/", 2)[2] if name.startswith("plugins/") else name.split("/", 1)[1]
+                build_data["force_include"][str(built)] = str(Path(package).with_name(library))
+                build_data["pure_python"] = False
+                build_data["tag"] = f"py3-none-{_platform()}"
 
     def _compile(self, source: Path, target: Path) -> bool:
         target.unlink(missing_ok=True)  # no library of an older source remains, and none that is in use is changed
@@ -50,7 +53,7 @@ class ScannerHook(BuildHookInterface[BuilderConfig]):
             if done.returncode == 0:
                 return True
             problem = f"{shlex.join(command)} failed: {done.stderr.strip()}"
-        self.app.display_warning(f"llmbx nccl will be slower, without its C scanner: {problem}")
+        self.app.display_warning(f"llmbx will read large logs more slowly, without {target.name}: {problem}")
         return False
 
 
