@@ -28,7 +28,7 @@ LONGEST = 8192
 LONGEST_TAIL = 160
 """Number of characters after the last complete field in which a cut field is searched for."""
 
-_PLAIN = re.compile(rf"\s*+([^:|]*+):\s*+({NUMBER})\s*+\|")
+_PLAIN = re.compile(rf"\s{{0,64}}+([^:|]{{1,64}}+):\s{{0,64}}+({NUMBER})\s{{0,64}}+\|")
 
 _WHOLE_VALUE = re.compile(_WHOLE)
 
