@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from llmbx.entry.step_clock import COLUMNS, MAGIC
 from llmbx_explain.slow.clocks import Clocks, align
 from llmbx_explain.slow.counters import Counters
 from llmbx_explain.slow.evidence import Evidence, load_folder
 from llmbx_explain.slow.explain import explained
+from llmbx_telemetry.entry.step_clock import COLUMNS, MAGIC
 from llmbx_telemetry.steps import RankSteps
 
 PER_NODE = 8

@@ -7,6 +7,8 @@ import re
 import textwrap
 import types
 from collections.abc import Iterator
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 from fields import CORE, WIDTH, described_fields, is_property, properties, prose, required, signature
@@ -14,6 +16,7 @@ from fields import CORE, WIDTH, described_fields, is_property, properties, prose
 import llmbx.api
 import llmbx.api.contract
 import llmbx.api.verbs
+from llmbx.entry import GROUP
 
 HERE = Path(__file__).parent
 PLUGINS = HERE.parent / "plugins"
@@ -61,8 +64,15 @@ def _api(known: dict[str, str]) -> Iterator[str]:
             yield from explained(name, *places[name])
 
 
+def of_ranks() -> list[Path]:
+    """The files of the modules of `llmbx.entry`: core's, and those that plugins bring."""
+    brought = [find_spec(point.value) for point in entry_points(group=GROUP)]
+    files = [Path(spec.origin) for spec in brought if spec and spec.origin]
+    return sorted([*(CORE / "entry").glob("[a-z]*.py"), *files], key=lambda file: file.stem)
+
+
 def _entry() -> Iterator[str]:
-    for file in (path for path in sorted((CORE / "entry").glob("[a-z]*.py")) if path.stem not in OF_SECRETS):
+    for file in (path for path in of_ranks() if path.stem not in OF_SECRETS):
         tree = ast.parse(file.read_text())
         yield f"### `llmbx.entry.{file.stem}`"
         yield prose(ast.get_docstring(tree) or "")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fields import CORE
-from names import Definition, imported, locate, public
+from names import Definition, imported, locate, of_ranks, public
 
 from llmbx.hookspecs import VERSION
 from llmbx.plugins.discovery import HOOKS
@@ -53,7 +53,7 @@ def _listed() -> Iterator[str]:
 
 
 def _entry() -> Iterator[str]:
-    for file in sorted((CORE / "entry").glob("[a-z]*.py")):
+    for file in of_ranks():
         for name in public(ast.parse(file.read_text())):
             yield from _lines(f"llmbx.entry.{file.stem}.{name}", file, name)
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from llmbx.entry import operations
+from llmbx_kit.entry import operations
 
 TOKENS, HEADS, WIDTH, SAMPLES, WINDOW = 64, 4, 8, 3, 10
 os.environ[operations.VARIABLE] = "1"

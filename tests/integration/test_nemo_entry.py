@@ -74,7 +74,7 @@ def start(nemo_python: str, tmp_path: Path) -> Iterator[Start]:
 
 
 def in_framework(python: str, *argv: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(PLUGIN), str(CORE)])
+    path = os.pathsep.join([str(PLUGIN), str(CORE), str(PLUGIN.parent / "kit")])
     env = {**os.environ, "PYTHONPATH": path, "TORCHDYNAMO_DISABLE": "1", "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run([python, *argv], env=env, input=text, capture_output=True, text=True, check=False)
 

@@ -19,7 +19,8 @@ PROGRAM = """
 import os, sys, torch
 from pathlib import Path
 from torch import distributed, nn
-from llmbx.entry import rank, verify
+from llmbx.entry import rank
+from llmbx_verdict.entry import verify
 this, flipped = rank.this(), sys.argv[1] == "flip"
 os.environ.update(MASTER_ADDR=this.address, MASTER_PORT=str(this.port))
 distributed.init_process_group("gloo", rank=this.number, world_size=this.world)
@@ -50,7 +51,8 @@ def torch_python(shared_install: Path) -> str:
 @pytest.mark.parametrize("flipped", [False, True])
 def test_a_plain_program_repeats_its_last_step_in_three_lines(torch_python: str, tmp_path: Path, flipped: bool) -> None:
     """Dropout and the statistics of a batch norm are set back; a flipped bit of a weight is seen in its rank only."""
-    env = {**clean_environment(tmp_path), "PYTHONPATH": str(ROOT / "core"), "OMP_NUM_THREADS": "1"}
+    path = f"{ROOT / 'core'}:{ROOT / 'plugins/verdict'}"
+    env = {**clean_environment(tmp_path), "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     env |= {"LLMBX_WORLD_SIZE": "2", "LLMBX_MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo"}
     argv = [torch_python, "-c", PROGRAM, "flip" if flipped else "none"]
     ranks = [subprocess.Popen(argv, cwd=tmp_path, env={**env, "LLMBX_RANK": str(number)}) for number in range(2)]

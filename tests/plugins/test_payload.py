@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from llmbx.launchers.payload import payload_files
 from llmbx.model import RunSpec
+from llmbx.plugins.payload import payload_files
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ..hookspecs import VERSION
     from ..launchers.base import Launcher
     from ..launchers.exits import Exit
-    from ..launchers.payload import payload_files
     from ..logs.line import Line
     from ..logs.lines import CUT, split_label
     from ..logs.parser import LogFormat, LogParser
@@ -119,6 +118,7 @@ if TYPE_CHECKING:
     from ..model.settings import Layer
     from ..phrases import did_you_mean, format_bytes, listed, plural
     from ..plugins.lazy_hooks import lazy_hooks
+    from ..plugins.payload import payload_files
     from ..resolve.ranks import numbers as rank_numbers
     from ..resolve.ranks import spell as spell_ranks
     from ..resolve.rules import emulated_bf16
@@ -143,7 +143,7 @@ PLACES = {
     "hookspecs": "VERSION",
     "launchers.base": "Launcher",
     "launchers.exits": "Exit",
-    "launchers.payload": "payload_files",
+    "plugins.payload": "payload_files",
     "logs.line": "Line",
     "logs.lines": "CUT split_label",
     "logs.parser": "LogFormat LogParser",

@@ -18,7 +18,7 @@ VARIABLE = "LLMBX_PLUGINS"
 LARGEST = 1 << 20
 """Largest part of the list of enabled plugins that is read, in bytes."""
 
-GROUPS = ("llmbx", "llmbx.commands", "llmbx.options")
+GROUPS = ("llmbx", "llmbx.commands", "llmbx.options", "llmbx.entry")
 
 
 class LocalPoint(EntryPoint):

@@ -14,8 +14,8 @@ from typing import Any
 from llmbx.api import Flops, RunSpec, Workload, decode
 from llmbx.api.contract import setting_fields
 from llmbx.api.verbs import Plugins
-from llmbx.entry import operations
 
+from .entry import operations
 from .flops import Counted, compare
 from .framework import ANY, row_spec
 from .isolation import Isolated

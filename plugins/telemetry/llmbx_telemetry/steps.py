@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from llmbx.api import RunFile, RunFolder
 from llmbx.api.verbs import Observed
-from llmbx.entry.step_clock import COLUMNS, FOLDER, MAGIC, UNKNOWN
+
+from .entry.step_clock import COLUMNS, FOLDER, MAGIC, UNKNOWN
 
 Floats = NDArray[np.float64]
 RECORD = np.dtype([("step", "<u4"), ("start", "<i8"), *((name, "<u4") for name in COLUMNS)])

@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from llmbx.api import UsageError
-from llmbx.entry.step_clock import COLUMNS, MAGIC, RECORD
 from llmbx_explain import cli
 from llmbx_explain.slow.budget import Part, losses, mean_s
 from llmbx_explain.slow.causes import Cause, SlowRun
@@ -21,6 +20,7 @@ from llmbx_explain.slow.explain import ITSELF, explained
 from llmbx_explain.slow.render import text
 from llmbx_explain.slow.sections import sections
 from llmbx_explain.slow.table import CAUSES
+from llmbx_telemetry.entry.step_clock import COLUMNS, MAGIC, RECORD
 
 from ...run_factory import RunFactory
 from .synthetic import NODE, STEPS, clocks_of, even_work, ran, run_of

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import llmbx_nemo
 from llmbx.entry import rank
-from llmbx.launchers.payload import payload_files
 from llmbx.model import ImageSource, RunSpec
+from llmbx.plugins.payload import payload_files
 from llmbx_nemo.entry import checkpoints, config, fake_te, train
 from llmbx_nemo.image_versions import ImageVersions, image_versions
 

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from llmbx.entry.step_clock import COLUMNS, MAGIC, RECORD, UNKNOWN
 from llmbx.measure.figures import measure
 from llmbx.model import Evidence, Peak, RunSpec, Step
+from llmbx_telemetry.entry.step_clock import COLUMNS, MAGIC, RECORD, UNKNOWN
 from llmbx_telemetry.observe import observe
 from llmbx_telemetry.samples import Samples
 from llmbx_telemetry.sections import sections

@@ -9,11 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import step_clock
+try:
+    from llmbx.entry import step_clock
+except ImportError:  # no installed plugin brings it
+    step_clock = None
 
 
 def measure(folder: Path) -> None:
-    """Measure each step from its annotation to the next one's."""
+    """Measure each step from its annotation to the next one's, if a plugin brings the clock."""
+    if step_clock is None:
+        return
     import jax
 
     clock = step_clock.of_host(folder)

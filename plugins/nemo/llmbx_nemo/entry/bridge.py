@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import final, seen, step_clock
+from llmbx.entry import final, seen
 from llmbx_nemo.entry import checkpoints, config, execution, patches, performance, published, stubs
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.settings import CHECKPOINTS, CONFIG_FILE, settings
@@ -99,8 +99,7 @@ def pretrain(spec: Spec, host: Host, finished: Any) -> None:
         return train(*args, **kwargs)
 
     bridge._pretrain = recorded
-    clock = step_clock.of_torch(Path())
-    patches.measure_reductions(clock)
+    clock = patches.clock(Path())
     passes = verified.of_run(spec, host, Path())
     steps = verified.see_bridge(passes) if passes else None
     watchers = callbacks.chosen(spec, host, clock, steps, saves_again=hasattr(bridge, "save_checkpoint"))

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from llmbx.entry.step_clock import StepClock
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.loop import Callback
 from llmbx_nemo.entry.step_profile import StepProfile, of_rank
 from llmbx_nemo.entry.verified import BridgeSteps, connect, stopped
 
 
-def chosen(spec: Spec, host: Host, clock: StepClock, verified: BridgeSteps | None, saves_again: bool) -> list[Callback]:
+def chosen(spec: Spec, host: Host, clock: Any, verified: BridgeSteps | None, saves_again: bool) -> list[Callback]:
     """Return the callbacks that this rank needs.
 
     `verified` repeats the passes of the last step, which the clock leaves out. `saves_again` states whether the
     installed version saves a second checkpoint after the training loop.
     """
-    callbacks: list[Callback] = [Clocked(clock, verified is not None)]
+    callbacks: list[Callback] = [Clocked(clock, verified is not None)] if clock is not None else []
     if verified:
         callbacks.append(Verified(verified))
     if profile := of_rank(spec, host):
@@ -36,7 +35,7 @@ def chosen(spec: Spec, host: Host, clock: StepClock, verified: BridgeSteps | Non
 class Clocked(Callback):
     """Measures the steps, but one whose passes are repeated."""
 
-    def __init__(self, clock: StepClock, repeats: bool) -> None:
+    def __init__(self, clock: Any, repeats: bool) -> None:
         self.clock, self.repeats = clock, repeats
 
     def on_train_step_start(self, context: Any) -> None:

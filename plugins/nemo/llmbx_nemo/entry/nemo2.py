@@ -13,8 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import final, rank, seen, step_clock
-from llmbx.entry.verify import Passes
+from llmbx.entry import final, rank, seen
 from llmbx_nemo.entry import execution, nemo2_cpu, nemo2_final, nemo2_recipe, patches, step_profile, stubs, verified
 from llmbx_nemo.entry.config import ConfigError
 from llmbx_nemo.entry.execution import Host, Spec
@@ -64,7 +63,7 @@ def prepare() -> Host:
     return Host(cuda=cuda, te=te, world=int(os.environ["WORLD_SIZE"]))
 
 
-def pretrain(recipe: Any, profile: StepProfile | None = None, passes: Passes | None = None) -> None:
+def pretrain(recipe: Any, profile: StepProfile | None = None, passes: Any = None) -> None:
     """Build the recipe and train, with some steps profiled, and the passes of the last step repeated.
 
     Rank 0 writes the final configuration once connected.
@@ -91,8 +90,9 @@ def add_clock(callbacks: list[Any], repeated: int | None = None) -> None:
     from lightning.pytorch.callbacks import Callback
     from nemo.lightning.pytorch.callbacks.nsys import get_current_epoch_step
 
-    clock = step_clock.of_torch(Path())
-    patches.measure_reductions(clock)
+    clock = patches.clock(Path())
+    if clock is None:
+        return
 
     class Clocked(Callback):
         def on_train_batch_start(self, trainer: Any, *_: Any) -> None:

@@ -11,7 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry.step_clock import StepClock
+try:
+    from llmbx.entry import step_clock
+except ImportError:  # no installed plugin brings it
+    step_clock = None
 
 COMPILERS = ("megatron.bridge.training.initialize",)
 """Modules that import the function `compile_helpers`, which compiles the helpers of the dataset, by name."""
@@ -25,10 +28,16 @@ def install() -> None:
     _checkpoint_writer()
 
 
-def measure_reductions(clock: StepClock) -> None:
-    """Let the clock measure where Megatron waits for the reduction of the gradients."""
+def clock(folder: Path) -> Any:
+    """Return a clock of the rank's steps, which sees where Megatron waits for the reduction of the gradients.
+
+    None if no plugin brings one.
+    """
+    if step_clock is None:
+        return None
     from megatron.core.distributed import DistributedDataParallel
 
+    clock = step_clock.of_torch(folder)
     finish = DistributedDataParallel.finish_grad_sync
 
     def measured(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -36,6 +45,7 @@ def measure_reductions(clock: StepClock) -> None:
             return finish(self, *args, **kwargs)
 
     DistributedDataParallel.finish_grad_sync = measured
+    return clock
 
 
 def _router() -> None:

@@ -12,9 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import verify
-from llmbx.entry.verify import Passes
 from llmbx_nemo.entry.execution import Host, Spec, setting
+
+try:
+    from llmbx.entry import verify
+except ImportError:  # no installed plugin brings it
+    verify = None
+Passes = Any
+"""That of `llmbx.entry.verify`."""
 
 DELAYED = "FP8 with delayed scaling takes its scales from the passes before"
 GRAPH = "a CUDA graph of the whole iteration hides the gradients before their reduction"
@@ -34,14 +39,14 @@ def obstacle(spec: Spec) -> str | None:
     return None
 
 
-def of_run(spec: Spec, host: Host, folder: Path) -> Passes | None:
+def of_run(spec: Spec, host: Host, folder: Path) -> Passes:
     """Return the passes of this rank; None if no step is to be repeated, or if none can be."""
-    if not verify.requested(spec):
+    if verify is None or not verify.requested(spec):
         return None
     if reason := obstacle(spec):
         verify.refuse(spec, folder, reason)
         return None
-    passes = Passes(folder, states=[*verify.random_states(), tracker_state(), router_losses()])
+    passes = verify.Passes(folder, states=[*verify.random_states(), tracker_state(), router_losses()])
     passes.exact = not host.cuda
     passes.group = lambda name, parameter: "" if getattr(parameter, "allreduce", True) else "experts"
     see_gradients(passes)
@@ -91,7 +96,7 @@ def add_losses(passes: Passes, losses: Any) -> None:
                     passes.add(verify.LOSS, part)
 
 
-def tracker_state() -> verify.State:
+def tracker_state() -> tuple[Callable[[], Any], Callable[[Any], object]]:
     """Return the state of Megatron's random numbers."""
     from megatron.core import tensor_parallel
 
@@ -102,7 +107,7 @@ def tracker_state() -> verify.State:
     return get, lambda states: tensor_parallel.get_cuda_rng_tracker().set_states(states)
 
 
-def router_losses() -> verify.State:
+def router_losses() -> tuple[Callable[[], Any], Callable[[Any], object]]:
     """Return the losses of the experts' routers, which the passes of a step add up."""
     from megatron.core import parallel_state
     from megatron.core.transformer.moe import moe_utils

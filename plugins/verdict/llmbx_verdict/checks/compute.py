@@ -20,8 +20,8 @@ from llmbx.api import (
     settings_of,
     spell_ranks,
 )
-from llmbx.entry.verify import FOLDER, WEIGHT
 
+from ..entry.verify import FOLDER, WEIGHT
 from ..settings import VerdictSettings
 
 FIX = "repeat the run without this node, and test its GPU"

@@ -9,7 +9,6 @@ from llmbx_fault_mini.entry.model import WIDTH, Layers, loss_of
 from torch import distributed, nn
 
 from llmbx.entry.rank import Rank
-from llmbx.entry.step_clock import StepClock
 
 Tensor = torch.Tensor
 
@@ -17,7 +16,7 @@ Tensor = torch.Tensor
 class Data:
     """All ranks have all layers, and reduce their gradients at the end of a step."""
 
-    def __init__(self, settings: dict[str, Any], this: Rank, clock: StepClock) -> None:
+    def __init__(self, settings: dict[str, Any], this: Rank, clock: Any) -> None:
         self.settings, self.this, self.clock = settings, this, clock
         self.model: nn.Module = self.layers()
         self.forward: Any = self.model

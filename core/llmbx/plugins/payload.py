@@ -3,7 +3,7 @@
     spec.json                   the run's specification, as JSON
     code/train.py               a program of the plugin's package `entry`
     code/llmbx_NAME/entry/…     its other modules
-    code/llmbx/entry/…          modules that every plugin's programs may import
+    code/llmbx/entry/…          modules that every plugin's programs may import: core's, and those of plugins
 
 A program is started as `python code/train.py` in the run folder; Python then searches `code` first for modules.
 """
@@ -16,7 +16,10 @@ from typing import Any
 
 import msgspec
 
+from ..entry import GROUP
 from ..model import RunSpec
+from .discovery import own_first
+from .entry_points import points
 
 CODE = "code"
 SPEC = "spec.json"
@@ -40,7 +43,7 @@ def payload_files(
         SPEC: msgspec.json.format(msgspec.json.encode(job), indent=1) + b"\n",
         **{f"{CODE}/{name}": own.pop(name) for name in programs},
         **_package(package, own),
-        **_package(CORE, _modules(CORE)),
+        **_package(CORE, dict(sorted({**_brought(), **_modules(CORE)}.items()))),
     }
 
 
@@ -53,3 +56,14 @@ def _modules(package: str) -> dict[str, bytes]:
     folder = resources.files(package) / ENTRY
     names = sorted(item.name for item in folder.iterdir() if item.name.endswith(".py"))
     return {name: (folder / name).read_bytes() for name in names}
+
+
+def _brought() -> dict[str, bytes]:
+    """The modules of `llmbx.entry` that plugins bring. Of several with one name, llmbx's own is taken."""
+    places = {point.name: point.value for point in reversed(own_first(points(GROUP)))}
+    return {f"{name}.py": _source(place) for name, place in places.items()}
+
+
+def _source(module: str) -> bytes:
+    package, _, name = module.rpartition(".")
+    return (resources.files(package) / f"{name}.py").read_bytes()

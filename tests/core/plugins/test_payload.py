@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from llmbx.launchers.payload import payload_files
 from llmbx.model import RunSpec
+from llmbx.plugins.payload import payload_files
 
 Spec = Callable[..., RunSpec]
 
@@ -52,6 +52,27 @@ def test_a_program_runs_with_its_payload(package: str, make_spec: Spec, tmp_path
         assert done.returncode == 0, done.stderr
         assert done.stderr == "llmbx: up\n" and done.stdout.startswith("20 {'name': 'more'} <module 'llmbx' from")
         assert str(folder) in done.stdout and (folder / "seen.json").is_file()
+
+
+def test_modules_of_plugins_travel_beside_those_of_core(
+    package: str, make_spec: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module has the import path of core's, in the run folder and where llmbx is installed."""
+    project = tmp_path / "sources" / "mine"
+    project.mkdir()
+    (project / "pyproject.toml").write_text(
+        '[project]\nname = "mine"\n[project.entry-points."llmbx.entry"]\n'
+        'tick = "carried_toy.entry.greet"\nrank = "carried_toy.entry.greet"\n'
+    )
+    monkeypatch.setenv("LLMBX_PLUGINS", str(project))
+    files = payload_files(make_spec(), package)
+    assert b"rank.say('up')" in files["code/llmbx/entry/tick.py"]
+    assert b"class Rank" in files["code/llmbx/entry/rank.py"]
+
+
+def test_a_module_that_no_plugin_brings_cannot_be_imported() -> None:
+    with pytest.raises(ImportError, match="absent_toy"):
+        from llmbx.entry import absent_toy  # noqa: F401
 
 
 def test_the_specification_is_passed_completely(package: str, make_spec: Spec) -> None:

@@ -1,17 +1,17 @@
 """When each step of a rank began, and how long it loaded data, computed, waited and updated.
 
-In synchronous training every rank takes as long as the slowest one. What tells them apart is how long
-each works before the ranks meet, and how long it waits there: the slow rank is the one that waits
-least.
+In synchronous training every rank takes as long as the slowest one. What tells them apart is how
+long each works before the ranks meet, and how long it waits there: the slow rank is the one that
+waits least.
 
-A program needs two lines: `clock = step_clock.of_torch(folder)` before the training, and
-`with clock.step(number):` around each step. The clock sees the data loaders, the optimizers and, on
-CPUs, the collectives of PyTorch by itself. On GPUs `with clock.meeting():` around the reduction of the
+A program needs two lines: `clock = step_clock.of_torch(folder)` before the training, and `with
+clock.step(number):` around each step. The clock sees the data loaders, the optimizers and, on CPUs,
+the collectives of PyTorch by itself. On GPUs `with clock.meeting():` around the reduction of the
 gradients measures the wait there, by CUDA events. `LLMBX_STEP_CLOCKS=0` disables it.
 
-`step_clocks/rank-N.bin` has a magic text, the length of a JSON object in four bytes, the object, and 40
-bytes a step: its number, its start in nanoseconds of the monotonic clock, and `COLUMNS` in microseconds,
-little-endian. The largest integer means that a duration is unknown.
+`step_clocks/rank-N.bin` has a magic text, the length of a JSON object in four bytes, the object,
+and 40 bytes a step: its number, its start in nanoseconds of the monotonic clock, and `COLUMNS` in
+microseconds, little-endian. The largest integer means that a duration is unknown.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ FOLDER = "step_clocks"
 """In the run folder."""
 MAGIC = b"LLMBXSC1"
 COLUMNS = ("data", "compute", "before", "wait", "communication", "optimizer", "total")
-"""Durations of a step: `data` loading; `compute` before the optimizer, without data and communication;
-`before` the ranks meet, and `wait` where they do: in the reduction of the gradients if it is known,
-else in the first communication; all `communication`; the `optimizer`; the whole step. On GPUs, data is
-time of the host, in which the GPU may work, and `compute` has the communication inside the passes.
+"""Durations of a step: `data` loading; `compute` before the optimizer, without data and
+communication; `before` the ranks meet, and `wait` where they do: in the reduction of the gradients
+if it is known, else in the first communication; all `communication`; the `optimizer`; the whole
+step. On GPUs, data is time of the host, in which the GPU may work, and `compute` has the
+communication inside the passes.
 """
 RECORD = struct.Struct("<Iq7I")
 UNKNOWN = 0xFFFFFFFF
@@ -143,7 +144,7 @@ class StepClock:
             number = rank.this().number
             path = folder / FOLDER / f"rank-{number}.bin"
             path.parent.mkdir(exist_ok=True)
-            facts = {"rank": number, "columns": COLUMNS, "device": timer.device, **_where(), **facts}
+            facts |= {"rank": number, "columns": COLUMNS, "device": timer.device, **_where()}
             head = json.dumps(facts).encode()
             self._file = path.open("wb")
             self._file.write(MAGIC + struct.pack("<I", len(head)) + head)
@@ -233,7 +234,10 @@ class StepClock:
             step = self._pending.popleft()
             with contextlib.suppress(OSError, ValueError, RuntimeError):
                 durations = step.durations(self.timer, self.sees_waits)
-                columns = [UNKNOWN if d is None else min(max(0, d) // 1000, UNKNOWN - 1) for d in durations]
+                columns = [
+                    UNKNOWN if ns is None else min(max(0, ns) // 1000, UNKNOWN - 1)
+                    for ns in durations
+                ]
                 assert self._file is not None
                 self._file.write(RECORD.pack(step.number, step.start_ns, *columns))
         if time.monotonic() - self._flushed > WRITTEN_EVERY_S and self._file is not None:
@@ -278,7 +282,7 @@ def _cores() -> int | None:
 
 
 def _uuid() -> str | None:
-    """The UUID of the rank's GPU, as the driver prints it; None with a PyTorch that does not tell."""
+    """The UUID of the rank's GPU, as the driver prints it; None with an old PyTorch."""
     import torch
 
     number = torch.cuda.current_device()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.entry import marks
-from llmbx.entry.marks import Marks
+from llmbx_telemetry.entry import marks
+from llmbx_telemetry.entry.marks import Marks
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from llmbx.entry import step_clock
-from llmbx.entry.step_clock import COLUMNS, MAGIC, RECORD, UNKNOWN, HostTimer, StepClock
+from llmbx_telemetry.entry import step_clock
+from llmbx_telemetry.entry.step_clock import COLUMNS, MAGIC, RECORD, UNKNOWN, HostTimer, StepClock
 
 
 class Time:

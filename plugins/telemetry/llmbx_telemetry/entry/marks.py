@@ -1,7 +1,8 @@
-"""What a rank did besides its steps' usual work: garbage collection, checkpoints, evaluation, compilation.
+"""What a rank did besides its steps: garbage collection, checkpoints, evaluation, compilation.
 
-`step_clocks/rank-N.marks` has a line for each that took at least `LEAST_NS`: the kind, the start in nanoseconds of
-the monotonic clock, and the duration in microseconds, with tabs between them. It may lie in a step or between steps.
+`step_clocks/rank-N.marks` has a line for each that took at least `LEAST_NS`: the kind, the start in
+nanoseconds of the monotonic clock, and the duration in microseconds, with tabs between them. It may
+lie in a step or between steps.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Marks:
 
 
 def of_torch(path: Path) -> Marks:
-    """Return marks that see PyTorch's saving, evaluation and compilation, and Python's garbage collection."""
+    """Return marks that see what PyTorch saves, evaluates and compiles, and garbage collection."""
     marks = Marks(path)
     _see_garbage(marks)
     _see_saving(marks)
