@@ -159,7 +159,7 @@ def values() -> str:
     parts.append("## The parser")
     for name in ("LogParser", "LogFormat"):
         parts += [f"### {name}", interface("logs/parser.py", name)]
-    parts.append(records("logs/line.py", "Line"))
+    parts.append(records("logs/lines.py", "Line"))
     parts += [
         EVENTS,
         _kinds(),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 
 class LlmbxError(Exception):
     """Base class of the errors that end a command with a one-line message and `exit_code`."""
@@ -45,3 +48,14 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, LlmbxError) and first:
         return first
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def imported(name: str) -> Any:
+    """The package, or a module of one. Raises `UsageError` with the extra that installs the package."""
+    package = name.partition(".")[0]
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise UsageError(f"{package} is not installed: pip install 'llmbx[{package}]'") from None

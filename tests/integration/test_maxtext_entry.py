@@ -26,8 +26,7 @@ from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Image, JobStatus, RunSpec, Wrapping
 from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
-from llmbx.run.collect import collect_file
-from llmbx.run.collector import Log
+from llmbx.run.collect import Log, collect_file
 from llmbx_environments.venv.runtime import VenvRuntime
 from llmbx_maxtext.configuration import expected
 from llmbx_maxtext.entry.profile_cache import problem

@@ -9,10 +9,9 @@ import pytest
 
 from llmbx.logs.parser import LogFormat
 from llmbx.plugins.manager import load
+from llmbx.run.assess import gather
 from llmbx.run.checks import run_checks
-from llmbx.run.collect import collect_file
-from llmbx.run.collector import Log
-from llmbx.run.evidence import gather
+from llmbx.run.collect import Log, collect_file
 from llmbx_verdict.judge import IntervalJudge
 
 LINES = {

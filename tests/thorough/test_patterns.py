@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 AT_RUN_TIME = {
     "core/llmbx/catalog/hardware.py", "plugins/verdict/llmbx_verdict/checks/hardware.py",
-    "core/llmbx/run/infrastructure.py", "plugins/accept/llmbx_accept/facts/node/probe.py",
+    "core/llmbx/run/verdict.py", "plugins/accept/llmbx_accept/facts/node/probe.py",
     "plugins/explain/llmbx_explain/slow/configuration.py",
     "core/llmbx/entry/find_secrets.py", "core/llmbx/secrets.py", "core/llmbx/logs/signature_table.py",
     "plugins/nemo/llmbx_nemo/grammar/facts.py",

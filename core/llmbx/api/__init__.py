@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from ..hookspecs import VERSION
     from ..launchers.base import Launcher
     from ..launchers.exits import Exit
-    from ..logs.line import Line
-    from ..logs.lines import CUT, split_label
+    from ..logs.lines import CUT, Line, split_label
     from ..logs.parser import LogFormat, LogParser
     from ..logs.printed import real as read_real
     from ..logs.printed import rounded as rounded_range
@@ -144,8 +143,7 @@ PLACES = {
     "launchers.base": "Launcher",
     "launchers.exits": "Exit",
     "plugins.payload": "payload_files",
-    "logs.line": "Line",
-    "logs.lines": "CUT split_label",
+    "logs.lines": "CUT Line split_label",
     "logs.parser": "LogFormat LogParser",
     "logs.printed": "read_real:real read_whole:whole rounded_range:rounded",
     "logs.restarts": "Attempts",

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ..config.install import Install
     from ..config.profiles import Config, load_config
     from ..config.request import Request, check_tags, parse_pairs
+    from ..errors import imported
     from ..measure.window import check as check_window
     from ..model import Observed
-    from ..optional import imported
     from ..phrases import format_number
     from ..plugins.manager import Plugins
     from ..plugins.manager import load as load_plugins
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ..resolve.rules import common_findings
     from ..run.configuration import read_final
     from ..run.pipeline import Runner
-    from ..run.refresh import current_status, refresh_result
+    from ..run.remeasure import current_status, refresh_result
 
 PLACES = {
     "catalog.references": "PublishedReferences:Published",
@@ -71,9 +71,9 @@ PLACES = {
     "config.install": "Install",
     "config.profiles": "Config load_config",
     "config.request": "Request check_tags parse_pairs",
+    "errors": "imported",
     "measure.window": "check_window:check",
     "model": "Observed",
-    "optional": "imported",
     "phrases": "format_number",
     "plugins.manager": "Plugins load_plugins:load",
     "record.folder": "Recorded Run RunRecord:Record SweepMark",
@@ -84,7 +84,7 @@ PLACES = {
     "resolve.rules": "common_findings",
     "run.configuration": "read_final",
     "run.pipeline": "Runner",
-    "run.refresh": "current_status refresh_result",
+    "run.remeasure": "current_status refresh_result",
 }
 """The names by their module in llmbx, as `name:name_there` if they differ. The imports above are for type checkers."""
 

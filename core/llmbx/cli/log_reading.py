@@ -19,14 +19,12 @@ from ..model.result import CheckOutcome
 from ..plugins.log_parser import CheckedParser, as_checked
 from ..record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
 from ..run import remeasure
+from ..run.assess import gather
 from ..run.checks import run_checks
-from ..run.collect import collect_file, collect_run, collect_source
-from ..run.collector import Log
+from ..run.collect import Log, collect_file, collect_run, collect_source
 from ..run.configuration import stated
-from ..run.evidence import gather
-from ..run.infrastructure import LOST
-from ..run.refresh import current_status
-from ..run.verdict import reached_end
+from ..run.remeasure import current_status
+from ..run.verdict import LOST, reached_end
 from ..run_files import RunFile
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ class Workspace:
 
     def without_suspects(self, spec: RunSpec, occasion: str) -> tuple[RunSpec, list[str]]:
         """The specification without the nodes that plugins suspect, and a line for the user about each."""
-        from ..run.suspects import without_suspects
+        from ..run.retry import without_suspects
 
         return without_suspects(spec, self.plugins, self.install, occasion)
 

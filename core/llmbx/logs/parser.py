@@ -13,7 +13,7 @@ from ..run_files import RunFile
 from .lines import LineReader
 
 if TYPE_CHECKING:
-    from .line import Line
+    from .lines import Line
 
 Record = Step | Event
 """What a parser finds in a log."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from ..model import Event
-from .line import Line
+from .lines import Line
 from .parser import LogParser, Record
 from .signatures import Signatures
 from .timeline import PROGRESS, WENT_ON, role

@@ -7,8 +7,7 @@ from io import BytesIO
 from itertools import islice
 
 from .compiled_noise import noise
-from .line import Line
-from .lines import text_of
+from .lines import Line, text_of
 from .literals import skeleton_of
 from .noise import Asked
 from .parser import LogParser

@@ -9,8 +9,7 @@ from typing import BinaryIO, Protocol
 
 from ..model import Event, Source, SourceRecord, Step
 from ..run_files import RunFile, RunFolder
-from .line import Line, as_lines, rank_in
-from .lines import CHUNK, LineReader
+from .lines import CHUNK, Line, LineReader, as_lines, rank_in
 from .over_ranks import OverRanks
 from .source_reader import LINES, SourceReader
 

@@ -10,7 +10,7 @@ from ..errors import PluginError
 from ..model import Figures, Measure, Peak, RunSpec, Step
 from ..model.flops import Flops
 from ..model.result import FlopsPerSample, Loss, Mfu, Stability, StepTime, Tflops, Window
-from . import formulas, measures, stats
+from . import measures, stats
 from .judge import NO_JUDGE, Judge
 from .window import choose, log_interval
 
@@ -54,7 +54,7 @@ def measure(
         tokens_per_s=rate,
         tokens_per_s_per_gpu=rate / spec.gpus if rate and spec else _printed_tokens(measured) if spec is None else None,
         mfu=_mfu(spec, step_time.mean, flops) if spec else Mfu(),
-        days_per_1t_tokens=formulas.days_per_1t_tokens(rate) if rate else None,
+        days_per_1t_tokens=days_per_1t_tokens(rate) if rate else None,
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
         flops_per_sample=FlopsPerSample(full=flops.full, causal=flops.causal) if flops else FlopsPerSample(),
@@ -78,7 +78,7 @@ def _tokens_per_s(spec: RunSpec | None, measured: Sequence[Step], step_time_s: f
     if not step_time_s:
         return None
     if spec is not None:
-        return formulas.tokens_per_s(spec.model.sequence_length, spec.global_batch_size, step_time_s)
+        return tokens_per_s(spec.model.sequence_length, spec.global_batch_size, step_time_s)
     tokens = [step.tokens * step.covers for step in measured if step.tokens is not None]
     seconds = sum((step.time_s or 0.0) * step.covers for step in measured)
     return sum(tokens) / seconds if len(tokens) == len(measured) and seconds > 0 else None
@@ -107,13 +107,15 @@ def on_machine(figures: Figures, gpus: int | None, peak: Peak | None) -> Figures
     if gpus is not None:
         each = whole / gpus if each is None and whole is not None else each
         whole = each * gpus if whole is None and each is not None else whole
-    value = formulas.mfu(tflops, peak.tflops) if tflops is not None and peak is not None else None
-    mfu = Mfu(value=value, peak_tflops=peak.tflops, peak_name=peak.name) if peak is not None else figures.mfu
+    use = figures.mfu
+    if peak is not None:
+        value = None if tflops is None else mfu(tflops, peak.tflops)
+        use = Mfu(value=value, peak_tflops=peak.tflops, peak_name=peak.name)
     placed: Figures = figures.replace(
         tokens_per_s=whole,
         tokens_per_s_per_gpu=each,
-        days_per_1t_tokens=formulas.days_per_1t_tokens(whole) if whole else None,
-        mfu=mfu,
+        days_per_1t_tokens=days_per_1t_tokens(whole) if whole else None,
+        mfu=use,
     )
     return placed
 
@@ -140,7 +142,7 @@ def profiled_numbers(spec: RunSpec | None, steps: Sequence[Step], first_number: 
 
 def achieved_tflops(spec: RunSpec, step_time_s: float, flops: Flops) -> float:
     """Model TFLOP/s per GPU of a step of this run, in its recipe's convention."""
-    return formulas.tflops_per_gpu(flops.by(spec.flops_convention), spec.global_batch_size, step_time_s, spec.gpus)
+    return tflops_per_gpu(flops.by(spec.flops_convention), spec.global_batch_size, step_time_s, spec.gpus)
 
 
 def _tflops(spec: RunSpec | None, measured: Sequence[Step], flops: Flops | None) -> tuple[Tflops, tuple[str, ...]]:
@@ -186,7 +188,7 @@ def _mfu(spec: RunSpec, step_time_s: float | None, flops: Flops | None) -> Mfu:
     peak = spec.peak
     tflops = achieved_tflops(spec, step_time_s, flops) if step_time_s and flops else None
     return Mfu(
-        value=formulas.mfu(tflops, peak.tflops) if tflops is not None and peak else None,
+        value=mfu(tflops, peak.tflops) if tflops is not None and peak else None,
         formula=flops.formula if flops else None,
         convention=spec.flops_convention if flops else None,
         peak_tflops=peak.tflops if peak else None,
@@ -202,3 +204,26 @@ def _loss(steps: Sequence[Step]) -> Loss:
 def _memory(steps: Sequence[Step]) -> float | None:
     peaks = [step.peak_memory_bytes for step in steps if step.peak_memory_bytes is not None]
     return max(peaks) / 1e9 if peaks else None
+
+
+SECONDS_PER_DAY = 86400
+
+
+def tokens_per_s(sequence_length: int, global_batch_size: float, step_time_s: float) -> float:
+    """Tokens per second of all GPUs: sequence length x global batch size / step time."""
+    return sequence_length * global_batch_size / step_time_s
+
+
+def days_per_1t_tokens(rate: float) -> float:
+    """Days for 10^12 tokens at `rate` tokens per second."""
+    return 1e12 / rate / SECONDS_PER_DAY
+
+
+def tflops_per_gpu(flops_per_sample: float, global_batch_size: float, step_time_s: float, gpus: int) -> float:
+    """Model TFLOP/s per GPU: FLOPs per sample x global batch size / (step time x GPUs)."""
+    return flops_per_sample * global_batch_size / (step_time_s * gpus) / 1e12
+
+
+def mfu(tflops: float, peak_tflops: float) -> float:
+    """Model FLOPs utilization, a fraction: TFLOP/s per GPU / the GPU's peak."""
+    return tflops / peak_tflops

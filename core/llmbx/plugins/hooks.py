@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -12,6 +12,9 @@ from ..errors import LlmbxError, PluginError
 from .calls import PLUGIN_EXCEPTIONS, Call, blamed, is_wrapper, origin
 from .hangs import NEVER, UNLIMITED, limit_s
 from .validation import validate, validate_wrapped
+
+if TYPE_CHECKING:
+    pass
 
 Hook = Callable[..., Any]
 """The specification of a hook."""
@@ -124,3 +127,30 @@ def _resume(generator: Any, inner: pluggy.Result[Any], old_style: bool) -> None:
         generator.throw(inner.exception)
     else:
         generator.send(inner.get_result())
+
+
+def trace(manager: pluggy.PluginManager, emit: Callable[[str], None]) -> None:
+    """Emit a line before and after every hook call, with the plugins called and the result."""
+
+    def before(hook: str, implementations: Any, arguments: Any) -> None:
+        called = ", ".join(map(_named, reversed(implementations))) or "no plugin"
+        emit(f"hook {hook}({', '.join(arguments)}) -> {called}")
+
+    def after(outcome: Any, hook: str, implementations: Any, arguments: Any) -> None:
+        error = outcome.exception
+        answer = f"raised {type(error).__name__}: {error}" if error else _brief(outcome.get_result())
+        emit(f"hook {hook} <- {answer}")
+
+    manager.add_hookcall_monitoring(before, after)
+
+
+def _named(implementation: pluggy.HookImpl) -> str:
+    return f"{implementation.plugin_name} (wrapper)" if is_wrapper(implementation) else implementation.plugin_name
+
+
+def _brief(answer: Any) -> str:
+    if isinstance(answer, list):
+        return f"[{', '.join(_brief(a) for a in answer)}]"
+    if isinstance(answer, tuple):
+        return f"{len(answer)} items"
+    return "None" if answer is None else type(answer).__name__

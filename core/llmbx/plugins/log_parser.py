@@ -10,7 +10,7 @@ from msgspec.structs import asdict, astuple, fields
 
 from ..codec import convert, validator
 from ..errors import LlmbxError, PluginError
-from ..logs.line import Line
+from ..logs.lines import Line
 from ..logs.over_ranks import OverRanks
 from ..logs.parser import LogParser, Record
 from ..logs.source_reader import LINES, FindReader, no_reader

@@ -46,8 +46,8 @@ from .discovery import GROUP, PluginInfo, discover
 from .framework import Framework
 from .guards import failed_check, guard_check, guard_format, guard_tool, make_parser
 from .hangs import UNLIMITED
+from .hooks import trace
 from .settings_check import check_settings
-from .tracing import trace
 
 if TYPE_CHECKING:
     from .log_parser import CheckedParser

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..clock import lasted_s, set_during
+from ..entry.seen import FILE as SEEN
 from ..errors import ImpossibleValueError, PluginError
+from ..launchers.nodes import read_nodes
 from ..logs.lines import last_lines, split_label
 from ..logs.origin import last_words
 from ..measure import stats
 from ..measure.figures import measure, profiled_numbers
-from ..model import Evidence, Figures, JobStatus, Prints, Result, RunSpec, Step, Value
+from ..measure.window import log_interval
+from ..model import Arrival, Evidence, Figures, JobStatus, Prints, Result, RunSpec, Step, Value
 from ..model.flops import Flops
+from ..record import arrivals
 from ..record.attempts import FOLDER, stored_attempts
 from ..record.folder import Record, Run, owns
 from ..record.masking import mask_folder
@@ -22,14 +27,11 @@ from ..resolve.numbering import first_number
 from ..secrets import known
 from .cancellation import as_cancelled
 from .checks import decide
-from .collect import collect_run
-from .collector import Log
+from .collect import Log, collect_run
 from .configuration import Doubts, configuration_doubts, stated
-from .evidence import gather
-from .infrastructure import refusals
 from .own_result import left_result
 from .result import result_of
-from .verdict import Verdict, judge, with_end
+from .verdict import Verdict, judge, refusals, with_end
 
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins
@@ -255,3 +257,49 @@ def profiling_overhead(
     )
     writing = times.get(numbers[-1])
     return (text if writing is None else f"{text}, the step after them, which waits for the file, {writing:.4g} s",)
+
+
+def gather(
+    run: Run | None,
+    log: Log,
+    prints: Prints | None,
+    figures: Figures | None = None,
+    steps: Sequence[Step] | None = None,
+    **facts: Any,
+) -> Evidence:
+    """Return the evidence about a log. `run` is the run of llmbx that wrote it, if any.
+
+    `steps` replaces the log's own. `facts` are members of `Evidence` that neither the log nor the run's folder has.
+    """
+    measured = tuple(log.steps if steps is None else steps)
+    return Evidence(
+        steps=measured,
+        interval=log_interval([step.number for step in measured]),
+        events=tuple(log.events),
+        earlier=tuple(log.earlier),
+        before=tuple(event for event, later in zip(log.events, log.later, strict=False) if later >= len(log.steps)),
+        after=tuple(log.after),
+        conflicts=tuple(log.conflicts),
+        damage=log.damage,
+        arrivals=_arrivals(run) if run else (),
+        spec=run.record.spec if run else None,
+        prints=prints,
+        figures=figures,
+        gpus=seen_gpus(run) if run else None,
+        out_of_order=log.out_of_order,
+        nodes=read_nodes(run.path) if run else (),
+        **facts,
+    )
+
+
+def _arrivals(run: Run) -> tuple[Arrival, ...]:
+    return tuple(Arrival(number=number, at=at, width=width) for number, at, width in arrivals.of(run))
+
+
+def seen_gpus(run: Run) -> tuple[str, ...] | None:
+    """The product names of the GPUs that the first rank saw; None if it recorded nothing."""
+    try:
+        gpus = json.loads(run.files.read(SEEN))["gpus"]
+        return tuple(str(gpu["name"]) for gpu in gpus if gpu.get("name"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None

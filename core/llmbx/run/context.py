@@ -1,17 +1,22 @@
-"""Choose the plugins that one run uses, and check the run against the rules."""
+"""What one run uses, and what it needs before it starts: rules, this machine, the model hub."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..catalog.environments import unverified
-from ..catalog.hardware import builtin
+from ..catalog.hardware import builtin, detect
+from ..catalog.workloads import CPU
 from ..config.plugin_settings import current_settings
-from ..errors import LlmbxError, UsageError
+from ..errors import InfraError, LlmbxError, UsageError
+from ..files import free_bytes
 from ..model import Finding, ImageRequest, RunSpec
+from ..model.launch import LOCAL
 from ..phrases import plural
 from ..resolve.profiler_choice import replaced_profiler, usable_profiler
 from ..resolve.rules import common_findings
@@ -112,3 +117,89 @@ def admit(spec: RunSpec, findings: list[Finding], force: bool) -> RunSpec:
     lines = [f"  {finding.problem}; {finding.fix}" for finding in errors]
     count = plural(len(errors), "problems")
     raise UsageError("\n".join([f"{spec.workload} {spec.size} cannot run ({count}; --force overrides):", *lines]))
+
+
+ENDPOINT = "https://huggingface.co"
+PROBE = "config.json"
+TIMEOUT_S = 20
+
+
+def require_access(repositories: Iterable[str], environ: Mapping[str, str]) -> None:
+    """Check that each repository can be read with `HF_TOKEN`. `HF_ENDPOINT` is respected.
+
+    Raises `UsageError` with the page on which access is requested, `InfraError` if the hub cannot be reached.
+    Does nothing with HF_HUB_OFFLINE=1, where the ranks read their cache.
+    """
+    if environ.get("HF_HUB_OFFLINE", "") not in ("", "0"):
+        return
+    for repository in repositories:
+        _require(repository, environ)
+
+
+def _require(repository: str, environ: Mapping[str, str]) -> None:
+    import urllib.error
+    import urllib.request
+
+    base = environ.get("HF_ENDPOINT", ENDPOINT).rstrip("/")
+    page = f"{ENDPOINT}/{repository}"
+    request = urllib.request.Request(f"{base}/{repository}/resolve/main/{PROBE}", method="HEAD")
+    if environ.get("HF_TOKEN"):
+        request.add_header("Authorization", f"Bearer {environ['HF_TOKEN']}")
+    try:
+        urllib.request.urlopen(request, timeout=TIMEOUT_S).close()
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            what = "HF_TOKEN has no access to it yet" if environ.get("HF_TOKEN") else "HF_TOKEN is not set"
+            raise UsageError(f"{repository} is gated and {what}: request access on {page}") from None
+        if error.code == 404:
+            raise UsageError(f"the hub has no repository {repository} ({page})") from None
+        raise InfraError(f"the hub returned HTTP {error.code} for {repository}; try again later") from None
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise InfraError(
+            f"the hub cannot be reached for {repository}: {reason}; HF_HUB_OFFLINE=1 uses the cache"
+        ) from None
+
+
+def site_findings(spec: RunSpec, install: Install) -> list[Finding]:
+    """Return every unmet precondition with its fix: GPUs, disk space for a checkpoint, a checkpoint to load."""
+    return [*_gpus(spec), *_disk_space(spec, install), *_checkpoint(spec, install)]
+
+
+def _gpus(spec: RunSpec) -> list[Finding]:
+    """A run on this machine needs a GPU for each of its GPUs."""
+    machine = detect()
+    if spec.launcher != LOCAL or spec.gpu_type == CPU or machine is None or spec.gpus <= machine[1]:
+        return []
+    problem = f"the run needs {spec.gpus} GPUs, and this machine has {machine[1]} x {machine[0]}"
+    fix = f"use --gpus {machine[1]}, or a launcher for several machines"
+    return [Finding(rule="local_gpus", problem=problem, fix=fix)]
+
+
+def _disk_space(spec: RunSpec, install: Install) -> list[Finding]:
+    facts = spec.checkpoint_facts
+    if not spec.checkpoint.save or facts is None:
+        return []
+    free = free_bytes(install.experiments(spec.folder))
+    if free is None or free >= facts.size_gb * 1e9:
+        return []
+    problem = f"the checkpoint takes about {facts.size_gb:g} GB and {install.root} has {free / 1e9:.0f} GB free"
+    return [Finding(rule="disk", problem=problem, fix="free space, or set LLMB_INSTALL to a larger file system")]
+
+
+def _checkpoint(spec: RunSpec, install: Install) -> list[Finding]:
+    if spec.checkpoint.load is None:
+        return []
+    folder = Path(spec.checkpoint.load)
+    weights = folder / "weights"
+    if not any(weights.glob("*.distcp")):
+        inside = any(folder.glob("*.distcp"))
+        fix = f"use its parent {folder.parent}" if inside else "use the folder that contains weights/*.distcp"
+        problem = f"LOAD_CHECKPOINT_PATH={folder}: there is no checkpoint in {weights}"
+        return [Finding(rule="checkpoint", problem=problem, fix=fix)]
+    if not folder.resolve().is_relative_to(install.path.resolve()):
+        problem = f"LOAD_CHECKPOINT_PATH={folder} is not under {install.root}"
+        return [
+            Finding(rule="checkpoint", problem=problem, fix="move it there, so that every node and container sees it")
+        ]
+    return []

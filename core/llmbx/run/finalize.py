@@ -1,24 +1,30 @@
-"""Write the result of an ended run, exactly once: at the end of a followed run, or later by any command."""
+"""The state of a run as it is now, and its result, which is written exactly once when it has ended.
+
+Between the submission of a job and the moment its id is in `run.json` there is a gap. A run whose llmbx died
+or could not reach the scheduler in this gap is either found again by its folder, or abandoned such that no
+job of it can ever run: no job is lost and none runs twice.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import PluginError
 from ..model import JobStatus, Result
-from ..record.folder import RESULT, Run, owns, read_result, read_run, sealed, write_steps
+from ..model.run_folder import GIVEN_UP
+from ..record.folder import RESULT, Run, owns, read_result, read_run, sealed, write_record, write_steps
 from ..record.host import alive, is_me
 from .assess import Ended, assess, assess_without_log, start_refusals
 from .collect import collect_run
-from .infrastructure import infrastructure_cause
 from .own_result import own_result
-from .recovery import recover
+from .verdict import infrastructure_cause
 
 if TYPE_CHECKING:
     from ..launchers.base import Launcher
     from ..plugins.manager import Plugins
-    from .collector import Log
+    from .collect import Log
 
 OWNER_GRACE_S = 60.0
 """Seconds after a run's end in which its owner may still retry it, if that process is on another host."""
@@ -111,3 +117,36 @@ def write(ended: Ended) -> Result:
     write_steps(run.path, ended.log.steps)
     won = run.files.write_once(RESULT, sealed(ended.result))
     return ended.result if won else read_result(run.path) or ended.result
+
+
+def recover(runs: Sequence[Run], launcher: Launcher) -> list[Run]:
+    """Return the same runs, each with its job if it has one; the others are abandoned. Raises `Unreachable`.
+
+    All jobs are looked up at once. Abandoning needs two lookups with a marker file written between them: the script of
+    a job that starts later sees the file and exits; a job that the second lookup finds is cancelled.
+    """
+    now = [read_run(run.path) for run in runs]
+    open_ = [run for run in now if run.record.job is None and not run.files.file(GIVEN_UP).exists()]
+    jobs = launcher.find({run.path: run.record.spec for run in open_}) if open_ else {}
+    recovered = {}
+    for run in open_:
+        if run.path in jobs and jobs[run.path].job_id not in _earlier(run):
+            record = run.record.replace(job=jobs[run.path])
+            write_record(run.path, record)
+            recovered[run.folder] = run.replace(record=record)
+    _abandon([run for run in open_ if run.folder not in recovered], launcher)
+    return [recovered.get(run.folder, run) for run in now]
+
+
+def _earlier(run: Run) -> set[str]:
+    """Return the job ids of the run's earlier attempts, which have the same folder."""
+    return {attempt.job.job_id for attempt in run.record.attempts if attempt.job}
+
+
+def _abandon(runs: Sequence[Run], launcher: Launcher) -> None:
+    for run in runs:
+        run.files.write(GIVEN_UP, "")
+    late = launcher.find({run.path: run.record.spec for run in runs}) if runs else {}
+    for run in runs:
+        if run.path in late and late[run.path].job_id not in _earlier(run):
+            launcher.cancel(late[run.path], run.path)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..clock import SteadyClock
 from ..errors import InfraError
-from ..logs.line import as_lines
-from ..logs.lines import LineReader
+from ..logs.lines import LineReader, as_lines
 from ..logs.restarts import RESTARTED
 from ..logs.source_files import SourceFiles
 from ..model import Event, JobStatus, Step
@@ -21,8 +20,7 @@ from ..record import arrivals, first_step
 from ..record.folder import owns
 from ..record.masking import Growing, Masker
 from ..run_files import RunFile, run_file
-from .outage import Outage
-from .waiting import give_up
+from .waiting import Outage, give_up
 
 if TYPE_CHECKING:
     from ..launchers.base import Launcher

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..model import Image, Launch, RunSpec, Wrapping
 from ..model.run_folder import SCRIPT
 from ..run_files import RunFolder
-from .hub import cache_variables
 
 if TYPE_CHECKING:
     from ..plugins.manager import Plugins
@@ -82,3 +81,15 @@ def write_files(folder: Path, rendered: Rendered) -> None:
     for name, content in rendered.launch.files.items():
         RunFolder(path=folder).write(name, content, durable=False)
     RunFolder(path=folder).write(SCRIPT, rendered.script, mode=0o777, durable=False)
+
+
+def cache_variables(install: Path, environ: Mapping[str, str], offline: bool) -> dict[str, str]:
+    """Return the variables with which the ranks find the hub's cache; if `offline`, also HF_HUB_OFFLINE=1.
+
+    The cache is the user's (HF_HOME); if `offline` and HF_HOME is not set, the install's, which bundles put tokenizers
+    into.
+    """
+    own = install / ".cache/huggingface"
+    home = environ.get("HF_HOME") or (str(own) if offline else "")
+    variables = {"HF_HOME": home} if home and Path(home).is_dir() else {}
+    return {**variables, "HF_HUB_OFFLINE": "1"} if offline else variables

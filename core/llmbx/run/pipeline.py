@@ -19,14 +19,11 @@ from ..plugins.calls import PLUGIN_EXCEPTIONS
 from ..record.folder import Run, claim_folder, new_record, read_run, write_record
 from ..secrets import forget
 from .assess import Ended, assess
-from .context import RunContext, admit, findings
-from .finalize import conclude, retry_cause, write
+from .context import RunContext, admit, findings, require_access, site_findings
+from .finalize import conclude, recover, retry_cause, write
 from .follow import Sink, dump_stacks, follow
-from .hub import require_access
 from .launch import Rendered, render, with_cache, write_files
 from .own_result import own_result
-from .preconditions import site_findings
-from .recovery import recover
 from .retry import may_take_over, start_next_attempt, take_over
 from .waiting import give_up
 

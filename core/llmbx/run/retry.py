@@ -15,10 +15,11 @@ from ..record.folder import RESULT, Attempt, Record, Run, owns, pretty, read_run
 from ..record.host import alive, is_me, myself
 from ..run_files import RunFolder
 from .launch import render, write_files
-from .suspects import without_suspects
 
 if TYPE_CHECKING:
+    from ..config.install import Install
     from ..launchers.base import Launcher
+    from ..plugins.manager import Plugins
     from .assess import Ended
     from .context import RunContext
 
@@ -105,3 +106,18 @@ def take_over(run: Run) -> Run:
     record: Record = read_run(run.path).record.replace(owner=myself())
     write_record(run.path, record)
     return Run(folder=run.folder, record=record)
+
+
+def without_suspects(spec: RunSpec, plugins: Plugins, install: Install, occasion: str) -> tuple[RunSpec, list[str]]:
+    """Return the specification without the suspected nodes, and a line for the user about each.
+
+    Nothing is left out if the user named the nodes.
+    """
+    launcher, lines = plugins.launcher(spec.launcher), []
+    for node, reason in plugins.suspect_nodes(spec, install, occasion).items():
+        fewer = launcher.without_node(spec, node)
+        if fewer is None:
+            break
+        spec = fewer
+        lines.append(f"without {node}: {reason}")
+    return spec, lines

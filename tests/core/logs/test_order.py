@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.logs.order import Attempt, Place, misplaced
-from llmbx.logs.restarts import FELL_TO, Attempts
+from llmbx.logs.restarts import FELL_TO, Attempt, Attempts, Place, misplaced
 
 
 def lines_of(numbers: list[int], starts: tuple[int, ...] = ()) -> tuple[int, int] | None:

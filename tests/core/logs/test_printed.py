@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.logs.line import Line
-from llmbx.logs.lines import KEPT_DIGITS, LIMIT, LineReader
+from llmbx.logs.lines import KEPT_DIGITS, LIMIT, Line, LineReader
 from llmbx.logs.parser import LogParser
 from llmbx.logs.printed import BEYOND, LARGEST_STEP, real, whole
 from llmbx.logs.restarts import Attempts
@@ -17,9 +16,9 @@ from llmbx.model import Event, Step
 from llmbx.plugins.log_parser import CheckedParser
 from llmbx.plugins.manager import load
 from llmbx.plugins.plausible import sensible
+from llmbx.run.assess import gather
 from llmbx.run.checks import run_checks
 from llmbx.run.collect import collect, collect_file
-from llmbx.run.evidence import gather
 
 
 class NaiveParser(LogParser):

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from llmbx.errors import PluginError
 from llmbx.logs import compiled_noise
 from llmbx.logs.compiled_noise import CompiledNoise
-from llmbx.logs.line import Line
+from llmbx.logs.lines import Line
 from llmbx.logs.noise import Asked, Noise
 from llmbx.logs.parser import LogParser, Record
 from llmbx.logs.plain import PlainParser
 from llmbx.logs.skim import Skimmer
 from llmbx.model import Step
-from llmbx.run.collect import collect, collect_file
-from llmbx.run.collector import Log
+from llmbx.run.collect import Log, collect, collect_file
 
 
 class Torn(LogParser):

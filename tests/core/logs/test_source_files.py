@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pytest
 
 from llmbx.logs import source_files
-from llmbx.logs.line import Line, as_lines, rank_in
+from llmbx.logs.lines import Line, as_lines, rank_in
 from llmbx.logs.parser import LogParser, Record
 from llmbx.logs.source_files import SourceFiles
 from llmbx.logs.source_reader import SourceReader

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmbx.logs.line import Line
+from llmbx.logs.lines import Line
 from llmbx.logs.literals import Filter, required, skeleton_of
 from llmbx.logs.plain import PlainParser
 from llmbx.logs.signature_table import signatures

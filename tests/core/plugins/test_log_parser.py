@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from llmbx.errors import PluginError, UsageError
-from llmbx.logs.line import Line
+from llmbx.logs.lines import Line
 from llmbx.logs.parser import LogFormat, LogParser
 from llmbx.model import Event, Step
 from llmbx.plugins.guards import guard_format

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llmbx.errors import PluginError
-from llmbx.logs.line import Line
+from llmbx.logs.lines import Line
 from llmbx.logs.parser import LogParser, Record
 from llmbx.model import Measure, Source, SourceRecord, Step
 from llmbx.plugins.log_parser import CheckedParser

@@ -12,8 +12,7 @@ from llmbx.logs import source_files
 from llmbx.logs.parser import LogParser, Record
 from llmbx.logs.restarts import Attempts
 from llmbx.model import Event, Step
-from llmbx.run.collect import collect, collect_file
-from llmbx.run.collector import Collector
+from llmbx.run.collect import Collector, collect, collect_file
 
 
 class Words(LogParser):

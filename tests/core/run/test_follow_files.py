@@ -13,7 +13,7 @@ from tensorboard.compat.proto.event_pb2 import Event as TensorBoardEvent
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from llmbx.logs.line import Line
+from llmbx.logs.lines import Line
 from llmbx.logs.parser import LogParser, Record
 from llmbx.model import Event, Job, JobStatus, RunSpec, Source, SourceRecord, Step
 from llmbx.model.launch import LOCAL

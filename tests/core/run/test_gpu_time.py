@@ -15,8 +15,7 @@ from llmbx.model.run_folder import batch_name
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import Run, write_result
 from llmbx.run.assess import assess
-from llmbx.run.gpu_time import gpu_time
-from llmbx.run.result import build_result
+from llmbx.run.result import build_result, gpu_time
 
 from ...run_factory import RunFactory, install, plugins, run_factory, spec, toy
 

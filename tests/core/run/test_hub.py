@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import InfraError, UsageError
-from llmbx.run.hub import cache_variables, require_access
+from llmbx.run.context import require_access
+from llmbx.run.launch import cache_variables
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from llmbx.model import Event, JobStatus, Result, Step
-from llmbx.run.collector import Log
-from llmbx.run.infrastructure import infrastructure_cause, refusals
+from llmbx.run.collect import Log
+from llmbx.run.verdict import infrastructure_cause, refusals
 
 FAILED = JobStatus(state="ended", exit_code=1)
 STEPS = [Step(number=1, time_s=0.1)]

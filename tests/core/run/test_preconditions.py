@@ -9,7 +9,7 @@ import pytest
 
 from llmbx.config.install import Install
 from llmbx.model import Checkpointing, CheckpointSpec, RunSpec
-from llmbx.run.preconditions import site_findings
+from llmbx.run.context import site_findings
 
 Make = Callable[..., RunSpec]
 

@@ -11,7 +11,7 @@ from llmbx.errors import Unreachable
 from llmbx.model import Job, RunSpec
 from llmbx.model.run_folder import GIVEN_UP
 from llmbx.record.folder import Attempt, read_run
-from llmbx.run.recovery import recover
+from llmbx.run.finalize import recover
 
 from .conftest import StoreRun, files_of, made_job
 from .stand_ins import Cluster

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from llmbx.model import CheckpointSpec, Event, JobStatus, RunSpec, Step
-from llmbx.run.collector import Log
+from llmbx.run.collect import Log
 from llmbx.run.verdict import judge, with_end
 
 Make = Callable[..., RunSpec]

@@ -10,7 +10,7 @@ import pytest
 from llmbx.config.install import Install
 from llmbx.model import RunSpec
 from llmbx.plugins.manager import load
-from llmbx.run.suspects import without_suspects
+from llmbx.run.retry import without_suspects
 from llmbx_accept.memory import suspects as memory
 
 MakeSpec = Callable[..., RunSpec]

@@ -16,7 +16,7 @@ from llmbx.errors import UsageError
 from llmbx.files import write_atomic
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import current_user, new_record, read_result
-from llmbx.run import assess, finalize, refresh
+from llmbx.run import assess, finalize, remeasure
 from llmbx.run_files import user_name
 
 from .conftest import Jobs, RunFactory
@@ -94,13 +94,13 @@ def test_a_result_that_cannot_be_recorded_is_computed_each_time(
     record = json.loads((run.path / "run.json").read_text())
     (run.path / "run.json").write_text(json.dumps({**record, "job": job}))
     (run.path / "exit.json").write_text(json.dumps(end))
-    for module in (assess, finalize, refresh):
+    for module in (assess, finalize, remeasure):
         monkeypatch.setattr(module, "owns", lambda run: False)
     for _ in range(2):
         (row,) = listed()
         assert row["status"] == "unknown" and "has ended (failed)" in row["cause"]
     assert not (run.path / "result.json").exists()
-    for module in (assess, finalize, refresh):
+    for module in (assess, finalize, remeasure):
         monkeypatch.setattr(module, "owns", lambda run: True)
     assert listed()[0]["status"] == "failed" and (run.path / "result.json").exists()
 

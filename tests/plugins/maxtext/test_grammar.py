@@ -14,8 +14,7 @@ from llmbx.logs.lines import LineReader
 from llmbx.measure.window import choose
 from llmbx.model import RunSpec, Step
 from llmbx.plugins.manager import load
-from llmbx.run.collect import collect
-from llmbx.run.collector import Log
+from llmbx.run.collect import Log, collect
 from llmbx_maxtext.grammar import formats, parser, untimed
 from llmbx_maxtext.grammar.steps import MaxTextParser
 from llmbx_parse.find import find_logs

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from llmbx.logs.lines import LineReader
 from llmbx.logs.parser import LogParser
-from llmbx.run.collect import collect, collect_file
-from llmbx.run.collector import Log
+from llmbx.run.collect import Log, collect, collect_file
 from llmbx_nemo.grammar import MegatronParser, Nemo1Parser, Nemo2Parser, facts
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from llmbx.logs.lines import LineReader
 from llmbx.logs.parser import LogParser
-from llmbx.run.collect import collect
-from llmbx.run.collector import Log
+from llmbx.run.collect import Log, collect
 from llmbx_nemo.grammar import Nemo1Parser, Nemo2Parser
 
 SEED = (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llmbx.logs.lines import CUT
-from llmbx.run.collect import collect
-from llmbx.run.collector import Log
+from llmbx.run.collect import Log, collect
 from llmbx_nemo.grammar import formats
 from llmbx_nemo.grammar.torchtitan import TorchtitanParser
 

@@ -10,7 +10,7 @@ from llmbx.cli.log_reading import LogReading
 from llmbx.errors import UsageError
 from llmbx.model import Result, Step
 from llmbx.plugins.manager import load
-from llmbx.run.collector import Log
+from llmbx.run.collect import Log
 from llmbx_parse.find import LogFile
 from llmbx_parse.machine import UNKNOWN, Machine, machine_of
 from llmbx_parse.parsed_log import ParsedLog

@@ -11,9 +11,8 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.model import JobStatus, Launch, Result
-from llmbx.run.collector import Log
-from llmbx.run.infrastructure import infrastructure_cause
-from llmbx.run.verdict import judge
+from llmbx.run.collect import Log
+from llmbx.run.verdict import infrastructure_cause, judge
 from llmbx_slurm import preflight
 
 from ...core.launchers.conftest import make_launch, make_spec, shell_phase

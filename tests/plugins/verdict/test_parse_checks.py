@@ -16,9 +16,9 @@ from llmbx.logs.parser import LogFormat
 from llmbx.measure.figures import measure
 from llmbx.model import RunSpec
 from llmbx.plugins.manager import load
+from llmbx.run.assess import gather
 from llmbx.run.checks import run_checks
 from llmbx.run.collect import collect_file
-from llmbx.run.evidence import gather
 from llmbx_parse.find import find_logs
 from llmbx_parse.rows import Row, parse_logs
 from llmbx_parse.table import as_json

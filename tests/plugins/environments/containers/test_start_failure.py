@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.run.infrastructure import refusals
+from llmbx.run.verdict import refusals
 from llmbx_environments.containers.runtimes.apptainer import ApptainerRuntime
 from llmbx_environments.containers.runtimes.docker import DockerRuntime
 from llmbx_environments.containers.runtimes.enroot import EnrootRuntime

@@ -17,9 +17,9 @@ from llmbx.model.evidence import Evidence
 from llmbx.model.result import CheckOutcome
 from llmbx.model.run_folder import NODE_SCRIPT as SCRIPT
 from llmbx.record.folder import read_result
+from llmbx.run.assess import gather
 from llmbx.run.checks import decide, run_checks, texts
-from llmbx.run.collector import Log
-from llmbx.run.evidence import gather
+from llmbx.run.collect import Log
 from llmbx.run.verdict import Verdict
 from llmbx_verdict.judge import IntervalJudge
 
