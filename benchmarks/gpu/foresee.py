@@ -48,7 +48,8 @@ def text(stages: Mapping[str, list[Job]], scale: Scale) -> str:
 
 def _spec(job: Job, plugins: Plugins) -> RunSpec:
     """The specification that llmbx makes of the job's command line. Raises what llmbx raises for a wrong one."""
-    from llmbx.cli import profile, run
+    from llmbx.cli import run
+    from llmbx_profiling import profile
 
     verb, *arguments = job.argv
     command = {"run": run, "profile": profile}[verb].command

@@ -46,7 +46,7 @@ from .runtimes.base import Runtime
 if TYPE_CHECKING:
     from .config.install import Install
 
-VERSION = (2, 0)
+VERSION = (3, 0)
 """The version of the hooks and of `llmbx.api`, (major, minor); see `llmbx.api`."""
 
 hookspec = pluggy.HookspecMarker("llmbx")

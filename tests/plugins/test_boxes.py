@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from llmbx.catalog import seen
-from llmbx.cli import list as list_verb
 from llmbx.cli import run
 from llmbx.errors import UsageError
 from llmbx_prediction.cli import predict
+from llmbx_site import list as list_verb
 from llmbx_site import show
 from llmbx_sweep import cli as sweep
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from llmbx.catalog.hardware import builtin
+from llmbx.catalog.hardware import GpuType
 from llmbx.testing import render_spec, resolve_spec
 
 
@@ -23,7 +23,7 @@ def test_tasks_per_node(golden: Callable[[str, str], None]) -> None:
     """Eight on most systems, four on those with four GPUs a node; GPUS_PER_NODE says otherwise."""
     lines = []
     for plugin, workload in (("nemo", "llama3.1"), ("maxtext", "llama2")):
-        for gpu_type in (name for name in builtin() if name != "cpu"):
+        for gpu_type in (name for name in GpuType.builtin() if name != "cpu"):
             for environ in ({}, {"GPUS_PER_NODE": "2"}):
                 told = " GPUS_PER_NODE=2" if environ else ""
                 lines.append(f"{plugin} {gpu_type}{told}: {tasks(plugin, workload, gpu_type, environ)}")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from llmbx.catalog.hardware import builtin
+from llmbx.catalog.hardware import GpuType
 from llmbx.entry.find_secrets import _Patterns
 from llmbx.entry.secrets import HARMLESS, SECRET
 from llmbx.logs.signature_table import explained, signatures
@@ -66,7 +66,7 @@ def made() -> Iterator[tuple[str, str | bytes, bool]]:
             *(each.pattern for pair in explained() for each in pair),
         )
     )
-    yield from ((f"GPU type {gpu.name}", pattern, True) for gpu in builtin().values() for pattern in gpu.match)
+    yield from ((f"GPU type {gpu.name}", pattern, True) for gpu in GpuType.builtin().values() for pattern in gpu.match)
     yield from (("secret names", pattern, True) for pattern in (SECRET, HARMLESS))
     secrets = _Patterns()
     matched = (*secrets.tokens.values(), secrets.other_tokens, secrets.dotted)

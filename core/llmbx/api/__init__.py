@@ -5,7 +5,7 @@ addition if it adds commands or reads the records of runs. Names are imported on
 modules is fast.
 
 `VERSION` is the version of the API, (major, minor). A plugin states the version that it was made for as
-`LLMBX_API = (2, 0)` in the module that its entry point names. The minor version is increased when something is added;
+`LLMBX_API = (3, 0)` in the module that its entry point names. The minor version is increased when something is added;
 older plugins keep working. The major version is increased when something is removed or changes its meaning; a plugin
 that was made for another major version is rejected with an error.
 """

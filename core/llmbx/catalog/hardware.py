@@ -13,9 +13,7 @@ from typing import Any
 from ..errors import UsageError
 from ..model import Peak, Value
 from ..phrases import did_you_mean
-from .seen import Seen
-from .seen import driver_problem as driver_problem
-from .seen import seen as seen
+from .seen import Seen, driver_problem, seen
 
 DTYPES = {"bf16": ((8, 0), (99, 9)), "fp8": ((8, 9), (99, 9)), "mxfp8": ((10, 0), (11, 9)), "nvfp4": ((10, 0), (11, 9))}
 """First and last compute capability with a dtype (Transformer Engine, support matrix of dtypes and hardware)."""
@@ -48,32 +46,66 @@ class GpuType(Value, frozen=True):
     @staticmethod
     def builtin() -> dict[str, GpuType]:
         """Return the GPU types that llmbx has, by name."""
-        return builtin()
+        return dict(_builtin())
 
     @staticmethod
     def extend(tables: Mapping[str, Mapping[str, Any]], where: str = "llmbx.toml") -> dict[str, GpuType]:
         """Return those of llmbx with what `tables` add or change. Raises `UsageError`, which names `where`."""
-        return extend(tables, where)
+        from ..toml_file import convert
+
+        merged = GpuType.builtin()
+        for name, table in tables.items():
+            place = f"{where}: [gpus.{name}]"
+            merged[name] = _overlay(merged.get(name) or _bare(name), convert(table, GpuTable, place), place)
+        return merged
 
     @staticmethod
     def named(name: str, gpus: Mapping[str, GpuType] | None = None) -> GpuType:
-        """Return the GPU type with this name, ignoring case. Raises `UsageError` with a suggestion."""
-        return gpu(name, gpus)
+        """Return the GPU type with this name, ignoring case: one of the list, else one of this machine.
+
+        Raises `UsageError` with a suggestion.
+        """
+        types = _builtin() if gpus is None else gpus
+        gpu_type = find(name, types)
+        if gpu_type is None:
+            define = f"define a new one as [gpus.{name.lower()}] in llmbx.toml"
+            raise UsageError(f"no GPU type named '{name}'{did_you_mean(name.lower(), types)}; {define}")
+        return gpu_type
 
     @staticmethod
     def identify(product: str, gpus: Mapping[str, GpuType] | None = None) -> str | None:
         """Return the GPU type of a product name as the driver prints it; None if no type matches."""
-        return identify(product, gpus)
+        types = _builtin() if gpus is None else gpus
+        return next((g.name for g in types.values() if any(re.search(p, product) for p in g.match)), None)
 
     @staticmethod
     def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
-        """Return the type of this machine's GPUs and how many are visible; None without one that runs can use."""
-        return detect(gpus)
+        """Return the type of this machine's GPUs and how many are visible; None without one that runs can use.
+
+        A process uses only one slice of a GPU (MIG).
+        """
+        machine = GpuType.here(gpus)
+        if machine is None:
+            return None
+        gpu_type, group = machine
+        count = 1 if group.kind == "MIG" else group.count
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if visible is not None:
+            count = min(count, len([part for part in visible.split(",") if part.strip() not in ("", "-1")]))
+        return (gpu_type.name, count) if count else None
 
     @staticmethod
     def here(gpus: Mapping[str, GpuType] | None = None) -> tuple[GpuType, Seen] | None:
-        """Return the type of the GPUs of this machine that runs use, and what was seen; None without an NVIDIA GPU."""
-        return here(gpus)
+        """Return the type of the GPUs of this machine that runs use, and what was seen; None without an NVIDIA GPU.
+
+        Of several types it is the listed one with the most GPUs.
+        """
+        types = _builtin() if gpus is None else gpus
+        groups = [(_listed(group, types), group) for group in _usable()]
+        if not groups:
+            return None
+        listed, group = max(groups, key=lambda pair: (pair[0] is not None, pair[1].count, pair[1].memory_mib or 0))
+        return listed or _own(group), group
 
     @staticmethod
     def seen() -> tuple[Seen, ...]:
@@ -88,7 +120,14 @@ class GpuType(Value, frozen=True):
     @staticmethod
     def why_cpu() -> str | None:
         """Return why runs use the CPU although there is a GPU or its tool, in one line; None if there is none."""
-        return why_cpu()
+        if GpuType.here() is not None:
+            return None if GpuType.detect() else "CUDA_VISIBLE_DEVICES names none of this machine's GPUs"
+        amd = [group for group in seen() if group.amd]
+        if not amd:
+            return driver_problem()
+        names = dict.fromkeys(GpuType.identify(group.product) for group in amd)
+        aware = [f"; llmbx predict and llmbx atlas know {name}" for name in names if name]
+        return f"{' and '.join(map(str, amd))}: llmbx cannot run on AMD GPUs{''.join(aware)}"
 
     @staticmethod
     def peak_of(gpu_type: str, dtype: str, gpus: Mapping[str, GpuType] | None = None) -> Peak | None:
@@ -118,26 +157,6 @@ class GpuType(Value, frozen=True):
         return (self.memory_gb or 0) >= SAME_MEMORY * (lender.memory_gb or 0)
 
     @property
-    def block(self) -> str:
-        """The table that describes it in llmbx.toml."""
-        import json
-
-        memory = ("memory_mib", self.memory_mib) if self.memory_mib else ("memory_gb", self.memory_gb)
-        facts = {
-            "title": self.title,
-            memory[0]: memory[1],
-            "compute_capability": self.compute_capability,
-            "match": list(self.match),
-        }
-        lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
-        comments = [] if memory[1] else ["# memory_gb = 128.0             # 10^9 bytes; the driver does not print it"]
-        comments += [
-            "# peaks = { bf16 = 100.0 }     # dense TFLOP/s by dtype, of its data sheet; without them there is no MFU",
-            '# source = "NVIDIA ... data sheet"',
-        ]
-        return "\n".join([f"[gpus.{self.name}]     # as the driver prints it", *lines, *comments])
-
-    @property
     def generation(self) -> tuple[int, ...]:
         """The compute capability as numbers."""
         return tuple(int(part) for part in (self.compute_capability or "0.0").split("."))
@@ -159,97 +178,17 @@ class GpuTable(Value, frozen=True):
     source: str | None = None
 
 
-def builtin() -> dict[str, GpuType]:
-    """The built-in GPU types, by name."""
-    return dict(_builtin())
-
-
-def extend(tables: Mapping[str, Mapping[str, Any]], where: str = "llmbx.toml") -> dict[str, GpuType]:
-    """The built-in GPU types merged with the user's `[gpus.NAME]` tables; a table overrides single keys of a known
-    type.
-
-    Raises `UsageError` for an unknown key or an invalid value.
-    """
-    from ..toml_file import convert
-
-    merged = builtin()
-    for name, table in tables.items():
-        place = f"{where}: [gpus.{name}]"
-        merged[name] = _overlay(merged.get(name) or _bare(name), convert(table, GpuTable, place), place)
-    return merged
-
-
-def gpu(name: str, gpus: Mapping[str, GpuType] | None = None) -> GpuType:
-    """The GPU type with this name, ignoring case: one of the list, else one of this machine.
-
-    Raises `UsageError` with a suggestion if there is none.
-    """
-    types = _builtin() if gpus is None else gpus
-    gpu_type = find(name, types)
-    if gpu_type is None:
-        hint = did_you_mean(name.lower(), types)
-        raise UsageError(f"no GPU type named '{name}'{hint}; define a new one as [gpus.{name.lower()}] in llmbx.toml")
-    return gpu_type
-
-
 def find(name: str, gpus: Mapping[str, GpuType]) -> GpuType | None:
-    """The GPU type with this name, as `gpu` finds it, or None."""
+    """The GPU type with this name, as `GpuType.named` finds it, or None."""
     listed = gpus.get(name) or gpus.get(name.lower())
     return listed or next((own for own in map(_own, _usable()) if own.name == name.lower()), None)
 
 
-def identify(product: str, gpus: Mapping[str, GpuType] | None = None) -> str | None:
-    """The GPU type of a product name as the driver prints it, or None if no type matches."""
-    types = _builtin() if gpus is None else gpus
-    return next((g.name for g in types.values() if any(re.search(p, product) for p in g.match)), None)
-
-
-def here(gpus: Mapping[str, GpuType] | None = None) -> tuple[GpuType, Seen] | None:
-    """The GPUs of this machine that runs use, with their type: of several types the listed one with the most GPUs.
-
-    None without an NVIDIA GPU.
-    """
-    types = _builtin() if gpus is None else gpus
-    groups = [(_listed(group, types), group) for group in _usable()]
-    if not groups:
-        return None
-    listed, group = max(groups, key=lambda pair: (pair[0] is not None, pair[1].count, pair[1].memory_mib or 0))
-    return listed or _own(group), group
-
-
-def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
-    """GPU type of this machine and number of visible GPUs; None if runs cannot use any GPU here.
-
-    A process uses only one slice of a GPU (MIG).
-    """
-    machine = here(gpus)
-    if machine is None:
-        return None
-    gpu_type, group = machine
-    count = 1 if group.kind == "MIG" else group.count
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        count = min(count, len([part for part in visible.split(",") if part.strip() not in ("", "-1")]))
-    return (gpu_type.name, count) if count else None
-
-
 def unlisted(gpu_type: str, gpus: Mapping[str, GpuType] | None = None) -> Seen | None:
     """What was seen of this machine's GPUs if `gpu_type` is their type and not in the list; else None."""
-    machine = here(gpus)
+    machine = GpuType.here(gpus)
     types = _builtin() if gpus is None else gpus
     return machine[1] if machine and machine[0].name == gpu_type and gpu_type not in types else None
-
-
-def why_cpu() -> str | None:
-    """Why runs use the CPU although there is a GPU or its tool, in one line; None if there is none or it is used."""
-    if here() is not None:
-        return None if detect() else "CUDA_VISIBLE_DEVICES names none of this machine's GPUs"
-    amd = [group for group in seen() if group.amd]
-    if not amd:
-        return driver_problem()
-    names = dict.fromkeys(identify(group.product) for group in amd)
-    aware = [f"; llmbx predict and llmbx atlas know {name}" for name in names if name]
-    return f"{' and '.join(map(str, amd))}: llmbx cannot run on AMD GPUs{''.join(aware)}"
 
 
 def _usable() -> tuple[Seen, ...]:
@@ -259,7 +198,7 @@ def _usable() -> tuple[Seen, ...]:
 def _listed(group: Seen, gpus: Mapping[str, GpuType]) -> GpuType | None:
     """Its type in the list: for a slice or a virtual GPU only one that names it."""
     types = gpus if group.kind == "whole" else {name: gpus[name] for name in gpus.keys() - _builtin().keys()}
-    name = identify(group.product, types)
+    name = GpuType.identify(group.product, types)
     return gpus[name] if name else None
 
 

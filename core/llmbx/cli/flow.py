@@ -182,17 +182,17 @@ def _print_started(started: Started, name: str, format_: str, alone: bool) -> No
 
 def _opening(spec: RunSpec, workspace: Workspace, how: str, prediction: Expected) -> list[str]:
     """What is started and what is expected of it: the first lines of a run, and of its preview."""
-    from ..catalog import hardware
+    from ..catalog.hardware import GpuType, unlisted
     from ..run.expectation import announced
 
     where = "CPU" if spec.gpu_type == "cpu" else f"{spec.gpus} x {spec.gpu_type}"
-    if group := hardware.unlisted(spec.gpu_type, hardware.extend(workspace.config.gpus)):
+    if group := unlisted(spec.gpu_type, GpuType.extend(workspace.config.gpus)):
         where += f" (this machine has {group})"
     lines = [f"{spec.workload} {spec.size} {spec.dtype} on {where}, {spec.steps} steps, recipe {spec.recipe}, "
              f"runtime {spec.runtime}, launcher {spec.launcher}"]  # fmt: skip
     if chosen := _size_chosen(spec):
         lines.append(chosen)
-    if spec.gpu_type == "cpu" and (problem := hardware.why_cpu()):
+    if spec.gpu_type == "cpu" and (problem := GpuType.why_cpu()):
         lines.append(f"note: {problem}")
     if spec.mini and spec.cluster is None and (scheduler := _unused_scheduler(spec, workspace)):
         lines.append(f"note: this machine reaches {scheduler}: `llmbx init` writes a profile of its cluster")

@@ -12,7 +12,6 @@ from ..errors import UsageError
 from ..model import Handling
 from ..model.settings import Field, Settings, fields
 from ..phrases import did_you_mean
-from ..plugins.local_sources import is_path
 from ..plugins.manager import load
 from ..plugins.settings_check import negated
 from .completion import WORKLOAD
@@ -234,8 +233,7 @@ def which_workload(names: tuple[str, ...], workload: str | None, plugin: str | N
     is named.
     """
     words, plugins = [*names, *([workload] if workload else [])], load()
-    if plugin is not None and is_path(plugin):
-        plugin = plugins.framework_at(plugin)
+    plugin = None if plugin is None else plugins.framework_at(plugin)
     for word in words:
         _refuse_setting(word)
     sizes_of = plugins.sizes

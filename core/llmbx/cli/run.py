@@ -6,10 +6,8 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import click
 
@@ -96,17 +94,11 @@ def command(
     if format_ not in FORMATS:
         _require_result(format_, dry_run or emit_script is not None, detach)
     shown = "--emit-script" if emit_script else "--dry-run" if dry_run else None
-    call = RunCall(spec, workspace, source, shown, repeat, detach, offline, force, allowed, format_)
-    if (code := act(call)) is not None:
-        sys.exit(code)
-    if shown:
-        preview(spec, workspace, force=force, format_=format_, verbose=verbose, script=emit_script)
-        return
-    start = partial(
-        once, spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source,
-        allowed=allowed,
-    )  # fmt: skip
-    sys.exit(_measured(spec, workspace, start, repeat, allowed, format_))
+    call = RunCall(
+        spec, workspace, source, shown, repeat, detach, offline, force, allowed, format_, verbose, emit_script
+    )
+    code = act(call)
+    sys.exit(call.execute() if code is None else code)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +106,8 @@ class RunCall:
     """What `llmbx run` was asked for: the specification, and the options that do not belong to it.
 
     `source` is the id of the run that this one repeats. `preview` is the option that only shows the run (`--dry-run`
-    or `--emit-script`). `allowed` is the tolerated slowdown (a fraction).
+    or `--emit-script`): all of it if `verbose`, or its script in the file `script`. `allowed` is the tolerated
+    slowdown (a fraction).
     """
 
     spec: RunSpec
@@ -127,6 +120,11 @@ class RunCall:
     force: bool
     allowed: float
     format: str
+    verbose: bool = False
+    script: Path | None = None
+
+    preview_options: ClassVar = staticmethod(preview_options)
+    """Adds the options `--dry-run` and `--verbose` to a command."""
 
     def earlier(self, name: str) -> Run:
         """The run that `name` names, to be run again. Raises `UsageError` for another user's without `--force`."""
@@ -135,9 +133,7 @@ class RunCall:
 
     def measure(self, spec: RunSpec, group: str) -> Result:
         """Run `spec` to its end as one of the runs of `group`. Nothing is printed to stdout."""
-        result = once(spec, self.workspace, force=self.force, offline=self.offline, format_="json", group=group)
-        assert isinstance(result, Result)  # only --detach returns before the end
-        return result
+        return self._silent(spec, group=group)
 
     def start(
         self, spec: RunSpec, source: str | None, group: str, pair: tuple[int, Literal["a", "b"]]
@@ -150,37 +146,61 @@ class RunCall:
         from ..record.folder import PairMark
 
         number, side = pair
-
-        result = once(
-            spec,
-            self.workspace,
-            force=self.force,
-            offline=self.offline,
-            format_="json",
-            source=source,
-            group=f"{group} {side}",
-            pair=PairMark(group=group, number=number, side=side),
-        )
-        assert isinstance(result, Result)  # only --detach returns before the end
+        mark = PairMark(group=group, number=number, side=side)
+        result = self._silent(spec, source=source, group=f"{group} {side}", pair=mark)
         return result, exit_code(result)
 
+    def _silent(self, spec: RunSpec, **marks: Any) -> Result:
+        result = once(spec, self.workspace, force=self.force, offline=self.offline, format_="json", **marks)
+        assert isinstance(result, Result)  # only --detach returns before the end
+        return result
 
-def _measured(
-    spec: RunSpec, workspace: Workspace, start: Callable[..., Result | Started], repeat: int, allowed: float,
-    format_: str,
-) -> int:  # fmt: skip
-    """Start the run `repeat` times, print what was measured, and return the exit code."""
-    group = f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
-    start = partial(start, group=group)
-    if format_ not in FORMATS:
-        finish = partial(_print_cases, format_=format_, spec=spec, workspace=workspace, allowed=allowed)
-        outcomes = _repeated(start, repeat, finish)
-    else:
-        outcomes = _repeated(start, repeat, _print_array if group is not None and format_ == "json" else None)
-    done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
-    if len(done) > 1:
-        _print_summary(done, to_stderr=format_ != "text")
-    return workspace.exit_code(done, spec, allowed, say=format_ != "text" or len(done) > 1)
+    def execute(self) -> int:
+        """Show the run, or start it as often as it was asked for and print what was measured; return the exit code."""
+        if self.preview:
+            preview(
+                self.spec, self.workspace, force=self.force, format_=self.format, verbose=self.verbose,
+                script=self.script,
+            )  # fmt: skip
+            return 0
+        outcomes = self._repeated(f"repeat-{os.getpid()}-{int(time.time())}" if self.repeat > 1 else None)
+        done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
+        if len(done) > 1:
+            _print_summary(done, to_stderr=self.format != "text")
+        say = self.format != "text" or len(done) > 1
+        return self.workspace.exit_code(done, self.spec, self.allowed, say=say)
+
+    def _repeated(self, group: str | None) -> list[Result | Started]:
+        """Start the runs one after the other and return their outcomes; stop if one is interrupted."""
+        outcomes: list[Result | Started] = []
+        problem: str | None = None
+        try:
+            for _ in range(self.repeat):
+                outcomes.append(
+                    once(
+                        self.spec, self.workspace, force=self.force, detach=self.detach, offline=self.offline,
+                        format_=self.format, source=self.source, group=group, allowed=self.allowed,
+                    )
+                )  # fmt: skip
+                if interrupted(outcomes[-1]):
+                    break  # Ctrl-C ends the whole command, not only the current run
+        except InfraError as error:
+            problem = str(error)
+            raise
+        finally:
+            self._finish(outcomes, problem)  # finished runs are printed even if a later one could not start
+        return outcomes
+
+    def _finish(self, outcomes: list[Result | Started], problem: str | None) -> None:
+        """Print the outcomes of all repeats; `problem` is the reason if one of them could not be started."""
+        if self.format not in FORMATS and (outcomes or problem):
+            from .cases import of_runs, print_cases
+
+            results = [outcome for outcome in outcomes if isinstance(outcome, Result)]
+            cases = of_runs(results, self.spec, self.workspace, self.allowed, problem)
+            print_cases(self.format, "llmbx run", cases)
+        elif self.format == "json" and self.repeat > 1 and outcomes:
+            print_json(outcomes)
 
 
 def _require_result(format_: str, preview: bool, detach: bool) -> None:
@@ -188,48 +208,6 @@ def _require_result(format_: str, preview: bool, detach: bool) -> None:
     if preview or detach:
         options = "--detach" if detach else "--dry-run or --emit-script"
         raise UsageError(f"--format {format_} cannot be combined with {options}: there is no result to report")
-
-
-Finish = Callable[[list[Result | Started], str | None], None]
-"""Prints the outcomes of all repeats, and the reason if one of them could not be started."""
-
-
-def _repeated(start: Callable[[], Result | Started], repeat: int, finish: Finish | None) -> list[Result | Started]:
-    """Start `repeat` runs one after the other and return their outcomes; stop if one is interrupted."""
-    outcomes: list[Result | Started] = []
-    problem: str | None = None
-    try:
-        for _ in range(repeat):
-            outcomes.append(start())
-            if interrupted(outcomes[-1]):
-                break  # Ctrl-C ends the whole command, not only the current run
-    except InfraError as error:
-        problem = str(error)
-        raise
-    finally:
-        # Print finished runs even if a later one could not start.
-        if finish is not None and (outcomes or problem):
-            finish(outcomes, problem)
-    return outcomes
-
-
-def _print_array(outcomes: list[Result | Started], problem: str | None) -> None:
-    if outcomes:
-        print_json(outcomes)
-
-
-def _print_cases(
-    outcomes: list[Result | Started],
-    problem: str | None,
-    format_: str,
-    spec: RunSpec,
-    workspace: Workspace,
-    allowed: float,
-) -> None:
-    from .cases import of_runs, print_cases
-
-    results = [outcome for outcome in outcomes if isinstance(outcome, Result)]
-    print_cases(format_, "llmbx run", of_runs(results, spec, workspace, allowed, problem))
 
 
 def _spec(request: Request | None, source: str | None, profile: bool | None, workspace: Workspace) -> RunSpec:

@@ -15,7 +15,7 @@ from ..config.plugin_settings import join
 from ..config.profiles import Config, Merged, Profile, choose_profile, load_config
 from ..config.request import STAGE_PATH_NOTE, Request
 from ..errors import UsageError
-from ..model import Expected, Finding, Result, RunSpec
+from ..model import Expected, Finding, Recipe, Result, RunSpec
 from ..model.launch import AUTO
 from ..phrases import did_you_mean
 from ..plugins.manager import Plugins, load
@@ -47,6 +47,13 @@ class Workspace:
         _require_known("runtime", spec, [*self.plugins.runtimes(), AUTO])
         return spec
 
+    def profiled_again(self, spec: RunSpec, recipe: Recipe, request: Request) -> RunSpec:
+        """The specification of an earlier run of this recipe with the profile of the request. Raises `UsageError`."""
+        from ..resolve.numbering import first_number
+        from ..resolve.profiled import again
+
+        return again(spec, recipe, request, os.environ, self.plugins, first_number(spec, self.plugins))
+
     def findings(self, spec: RunSpec) -> list[Finding]:
         """Every rule that the specification breaks."""
         from ..run.context import findings
@@ -59,13 +66,13 @@ class Workspace:
         Nothing is predicted for a run with errors among its `findings`. No warning is given about work that others have
         published: it has run, with nearly this memory.
         """
-        from ..catalog import hardware
+        from ..catalog.hardware import GpuType, find
         from ..run.expectation import expected, memory_findings
 
         if not all(finding.warning for finding in (*spec.findings, *findings)):
             return Expected(unknown_because="the configuration is not valid"), []
         prediction = expected(spec, self.plugins, self.install)
-        gpu = hardware.find(spec.gpu_type, hardware.extend(self.config.gpus))
+        gpu = find(spec.gpu_type, GpuType.extend(self.config.gpus))
         needs = memory_findings(spec, prediction, gpu.memory_gb if gpu else None)
         published = spec.exact_row(self.plugins.workload(spec.workload, spec.plugin)) is not None
         return prediction, [need for need in needs if not (need.warning and published)]

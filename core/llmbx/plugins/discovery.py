@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pluggy
@@ -13,6 +14,7 @@ from .. import hookspecs
 from ..errors import PluginError
 from ..model import Value
 from ..phrases import did_you_mean
+from . import local_sources
 from .calls import PLUGIN_EXCEPTIONS, Call, describe_error, is_wrapper
 from .entry_points import load, points
 from .hangs import limit_s
@@ -36,6 +38,16 @@ class PluginInfo(Value, frozen=True):
     """Hooks whose calls of other plugins it wraps."""
     error: str | None = None
     import_s: float | None = None
+
+    @staticmethod
+    def enable(path: Path) -> str:
+        """Use a plugin that is not installed in every command; return a line that says so. Raises `UsageError`."""
+        return local_sources.enable(path)
+
+    @staticmethod
+    def disable(path: Path) -> str:
+        """Stop using a plugin that was enabled; return a line that says so. Raises `UsageError` if it was not."""
+        return local_sources.disable(path)
 
     @property
     def warning(self) -> str | None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PluginError, UsageError
+from ..files import disk_errors, write_atomic
+from ..phrases import did_you_mean
 from .packages import EntryPoint
 
 VARIABLE = "LLMBX_PLUGINS"
@@ -107,6 +109,32 @@ def enabled(environ: Mapping[str, str]) -> list[str]:
     if file.note:
         print(f"llmbx: note: {file.note}", file=sys.stderr)
     return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def enable(path: Path) -> str:
+    """Add a plugin to the user's list; return a line that says so. Raises `UsageError` if there is none at the path."""
+    full = full_path(path)
+    names = ", ".join(point.name for point in find(Path(full)))
+    listed = enabled(os.environ)
+    if full not in listed:
+        _write([*listed, full])
+    return f"enabled {names} ({full}) in {enabled_file(os.environ)}"
+
+
+def disable(path: Path) -> str:
+    """Remove a plugin from the user's list; return a line that says so. Raises `UsageError` if it is not there."""
+    full, listed = full_path(path), enabled(os.environ)
+    if full not in listed:
+        raise UsageError(f"{path} is not enabled{did_you_mean(full, listed)}")
+    _write([kept for kept in listed if kept != full])
+    return f"disabled {full}"
+
+
+def _write(listed: Sequence[str]) -> None:
+    file = enabled_file(os.environ)
+    with disk_errors(str(file)):
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    write_atomic(file, "".join(f"{path}\n" for path in listed).encode(), mode=0o644)
 
 
 def paths(environ: Mapping[str, str]) -> list[str]:

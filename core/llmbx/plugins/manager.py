@@ -134,10 +134,12 @@ class Plugins:
         return Framework(self, name)
 
     def framework_at(self, path: str) -> str | None:
-        """Return the framework in a file or project folder; None if it has none or several.
+        """Return the framework in a file or project folder; None if it has none or several. A name is returned.
 
         Raises `UsageError` if the plugin cannot be loaded.
         """
+        if not local_sources.is_path(path):
+            return path
         full = str(Path(path).absolute())
         names = {point.name for point in local_sources.find(Path(full)) if point.group == GROUP}
         for info in self.broken:

@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..catalog import hardware, workloads
+from ..catalog import workloads
+from ..catalog.hardware import GpuType
 from ..config.install import Install
 from ..config.profiles import Config, Profile, choose_profile
 from ..config.request import Request
@@ -60,7 +61,7 @@ def resolve(
     `cluster_files` maps each cluster profile to its file; `install` is the folder of artifacts. Rules that the
     specification may still break are checked by `run.context.findings`.
     """
-    gpus = hardware.extend(config.gpus)
+    gpus = GpuType.extend(config.gpus)
     named = plugins.workload_and_size(request.workload, request.size)
     request = request.replace(workload=named[0], size=named[1])
     workload = plugins.workload(request.workload, request.plugin)
@@ -98,7 +99,7 @@ def resolve(
         plugin_settings=layers.plugin_settings,
         tags=request.tags,
         install=install,
-        peak=hardware.GpuType.peak_of(target["gpu_type"], target["dtype"], gpus),
+        peak=GpuType.peak_of(target["gpu_type"], target["dtype"], gpus),
         corrected=(row.note,) if row.note else (),
         findings=(*_borrowed(target, gpus), *choice.findings),
     )
@@ -135,13 +136,13 @@ def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any
     }
 
 
-def _borrowed(target: Mapping[str, Any], gpus: Mapping[str, hardware.GpuType]) -> Iterator[Finding]:
+def _borrowed(target: Mapping[str, Any], gpus: Mapping[str, GpuType]) -> Iterator[Finding]:
     """A note about a row of another GPU type."""
     lender = target["layout_of"]
     if not lender:
         return
     problem = f"layout of {lender}; no published figure for {target['gpu_type']}"
-    if not hardware.gpu(target["gpu_type"], gpus).has_memory_of(gpus[lender]):
+    if not GpuType.named(target["gpu_type"], gpus).has_memory_of(gpus[lender]):
         problem = f"layout of {lender}, which has more memory; no published figure for {target['gpu_type']}"
     fix = "compare it with runs of the same layout only"
     yield Finding(rule="borrowed", problem=problem, fix=fix, warning=True)

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..catalog import hardware, workloads
+from ..catalog import workloads
+from ..catalog.hardware import GpuType
 from ..errors import PluginError, UsageError
 from ..model import ImageSource, Recipe, Workload
 from ..model.launch import AUTO, LOCAL
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def place(
     layers: Layers,
     workload: Workload,
-    gpus: Mapping[str, hardware.GpuType],
+    gpus: Mapping[str, GpuType],
     target: Mapping[str, Any],
     recipe: Recipe,
     plugins: Plugins,
@@ -30,7 +31,7 @@ def place(
 
     Raises `UsageError` for an invalid value.
     """
-    gpu = hardware.gpu(target["gpu_type"], gpus)
+    gpu = GpuType.named(target["gpu_type"], gpus)
     per_node = layers.find("gpus_per_node")
     if per_node is None:
         per_node = layers.note("gpus_per_node", *_gpus_per_node(layers, target, gpu, gpus))
@@ -59,14 +60,14 @@ def place(
 def _gpus_per_node(
     layers: Layers,
     target: Mapping[str, Any],
-    gpu: hardware.GpuType,
-    gpus: Mapping[str, hardware.GpuType],
+    gpu: GpuType,
+    gpus: Mapping[str, GpuType],
 ) -> tuple[int, str]:
     """The GPUs of this machine for a run that fits it, else those of a node of this type, with the origin.
 
     Of a type whose nodes differ in size, other nodes have as many as this machine.
     """
-    detected = hardware.detect(gpus)
+    detected = GpuType.detect(gpus)
     own = detected is not None and detected[0] == gpu.name
     if detected and own and (not gpu.gpus_per_node or for_this_machine(layers, detected[1])):
         return detected[1], "this machine's GPUs"

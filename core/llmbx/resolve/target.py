@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..catalog import hardware, workloads
+from ..catalog import workloads
 from ..catalog.derived import Memory, fits, row_type, smallest
+from ..catalog.hardware import GpuType
 from ..catalog.scales import admits
 from ..errors import UsageError
 from ..model import Workload
@@ -19,7 +20,7 @@ MOST_GPUS = 1_000_000
 
 
 def target_of(
-    layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType], memory: Memory
+    layers: Layers, workload: Workload, gpus: Mapping[str, GpuType], memory: Memory
 ) -> dict[str, Any]:
     """Resolve size, dtype, GPU type, number of GPUs, and the GPU type `layout_of` whose row is borrowed.
 
@@ -32,7 +33,7 @@ def target_of(
     if requested is not None and requested > MOST_GPUS:
         raise UsageError(f"{layers.origins['gpus']} {requested}: expected at most {MOST_GPUS}")
     gpu_type, count = _gpu_type(layers, workload, gpus)
-    gpu = hardware.gpu(gpu_type, gpus)
+    gpu = GpuType.named(gpu_type, gpus)
     size = layers.find("size") or _default_size(layers, workload, gpu, count, gpus, memory)
     workloads.require_size(workload, size, recipe)
     dtype = layers.find("dtype")
@@ -54,7 +55,7 @@ def target_of(
     return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale, "layout_of": borrowed}
 
 
-def _require_dtype(layers: Layers, workload: Workload, size: str, gpu: hardware.GpuType) -> None:
+def _require_dtype(layers: Layers, workload: Workload, size: str, gpu: GpuType) -> None:
     """Raise `UsageError` if the mini that was chosen for want of another size does not have the requested dtype."""
     dtype, reason = layers.find("dtype"), layers.origins.get("size", "")
     if size != workloads.MINI or dtype is None or not reason.startswith("no recipe"):
@@ -75,7 +76,7 @@ def _of_rows(layers: Layers, dtype: str, dtypes: Iterable[str]) -> str:
 
 
 def _computed(
-    layers: Layers, workload: Workload, gpu: hardware.GpuType, gpus: Mapping[str, hardware.GpuType]
+    layers: Layers, workload: Workload, gpu: GpuType, gpus: Mapping[str, GpuType]
 ) -> list[str]:
     """The dtypes with a row that a GPU has: of the requested size, else of all but the mini, else of the mini."""
     requested, recipe = layers.find("size"), layers.request.recipe
@@ -96,7 +97,7 @@ def _computed(
 
 
 def _gpu_type(
-    layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]
+    layers: Layers, workload: Workload, gpus: Mapping[str, GpuType]
 ) -> tuple[str, int | None]:  # fmt: skip
     """Return the requested GPU type, or the detected one with its count.
 
@@ -107,28 +108,28 @@ def _gpu_type(
         raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
     requested = layers.find("gpu_type")
     if requested is not None:
-        name = hardware.gpu(requested, gpus).name
+        name = GpuType.named(requested, gpus).name
         _require_profiles_type(layers, name, gpus)
-        detected = hardware.detect(gpus)
+        detected = GpuType.detect(gpus)
         own = detected is not None and detected[0] == name and for_this_machine(layers, detected[1])
         return detected if own and detected is not None else (name, None)
-    detected = hardware.detect(gpus)
+    detected = GpuType.detect(gpus)
     if detected is not None:
         layers.note("gpu_type", detected[0], "this machine's GPUs")
         return detected
     if size is None and targets_cluster(layers):
         size = _usual_size(workload)
     if size in (None, workloads.MINI):
-        return str(layers.note("gpu_type", "cpu", hardware.why_cpu() or "no GPU on this machine")), None
+        return str(layers.note("gpu_type", "cpu", GpuType.why_cpu() or "no GPU on this machine")), None
     return _implied(layers, workload, size), None
 
 
-def _require_profiles_type(layers: Layers, requested: str, gpus: Mapping[str, hardware.GpuType]) -> None:
+def _require_profiles_type(layers: Layers, requested: str, gpus: Mapping[str, GpuType]) -> None:
     """Raise `UsageError` if the cluster profile is for other GPUs than the requested ones; every cluster has CPUs."""
     profile = layers.profile
     if profile is None or profile.cluster.gpu_type is None or requested == workloads.CPU:
         return
-    own = hardware.gpu(profile.cluster.gpu_type, gpus).name
+    own = GpuType.named(profile.cluster.gpu_type, gpus).name
     if own != requested:
         raise UsageError(
             f"{layers.origins['gpu_type']} {requested}, but the {profile.origin} has gpu_type {own}: choose a "
@@ -157,9 +158,9 @@ def for_this_machine(layers: Layers, detected: int) -> bool:
 def _fitting_size(
     layers: Layers,
     workload: Workload,
-    gpu: hardware.GpuType,
+    gpu: GpuType,
     detected: int,
-    gpus: Mapping[str, hardware.GpuType],
+    gpus: Mapping[str, GpuType],
     memory: Memory,
 ) -> str:
     """Return the largest size that this machine's GPUs can run, or the mini, and note their number.
@@ -182,9 +183,9 @@ def _fitting_size(
 def _too_few(
     layers: Layers,
     workload: Workload,
-    gpu: hardware.GpuType,
+    gpu: GpuType,
     count: int,
-    gpus: Mapping[str, hardware.GpuType],
+    gpus: Mapping[str, GpuType],
     memory: Memory,
 ) -> str:
     """Why a machine with GPUs runs the mini."""
@@ -232,9 +233,9 @@ def _implied(layers: Layers, workload: Workload, size: str) -> str:
 def _default_size(
     layers: Layers,
     workload: Workload,
-    gpu: hardware.GpuType,
+    gpu: GpuType,
     detected: int | None,
-    gpus: Mapping[str, hardware.GpuType],
+    gpus: Mapping[str, GpuType],
     memory: Memory,
 ) -> str:
     if gpu.name == "cpu" and "mini" in workload.sizes:
@@ -247,8 +248,8 @@ def _default_size(
 def _size_of_scale(
     layers: Layers,
     workload: Workload,
-    gpu: hardware.GpuType,
-    gpus: Mapping[str, hardware.GpuType],
+    gpu: GpuType,
+    gpus: Mapping[str, GpuType],
     memory: Memory,
 ) -> str | None:
     """The largest size with a row for the requested number of GPUs, if the default size has none; else None."""
@@ -270,7 +271,7 @@ def _only_size(layers: Layers, workload: Workload) -> str:
 
 
 def _default_dtype(
-    layers: Layers, workload: Workload, size: str, rows_of: str, gpu: hardware.GpuType
+    layers: Layers, workload: Workload, size: str, rows_of: str, gpu: GpuType
 ) -> str:  # fmt: skip
     """The dtype of the rows of the GPU type `rows_of` that the GPU has."""
     chosen = workloads.default_dtype(

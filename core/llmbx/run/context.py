@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..catalog.environments import unverified
-from ..catalog.hardware import builtin, detect
+from ..catalog.hardware import GpuType
 from ..catalog.workloads import CPU
 from ..config.plugin_settings import current_settings
 from ..errors import InfraError, LlmbxError, UsageError
@@ -70,7 +70,7 @@ class RunContext:
         """Return the framework's image request, with `--accept-image-change` and the runtime plugin's settings."""
         bare = self.framework.prepare_image(spec)
         settings = runtime_settings(spec, self.runtime, self.plugins)
-        gpu = builtin().get(spec.gpu_type)
+        gpu = GpuType.builtin().get(spec.gpu_type)
         request: ImageRequest = bare.replace(
             machine=gpu.machine if gpu else None,
             accept_change=spec.accept_image_change,
@@ -168,7 +168,7 @@ def site_findings(spec: RunSpec, install: Install) -> list[Finding]:
 
 def _gpus(spec: RunSpec) -> list[Finding]:
     """A run on this machine needs a GPU for each of its GPUs."""
-    machine = detect()
+    machine = GpuType.detect()
     if spec.launcher != LOCAL or spec.gpu_type == CPU or machine is None or spec.gpus <= machine[1]:
         return []
     problem = f"the run needs {spec.gpus} GPUs, and this machine has {machine[1]} x {machine[0]}"

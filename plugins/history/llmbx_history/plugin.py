@@ -8,7 +8,7 @@ from typing import Any
 from llmbx.api import RunGroup, hookimpl
 from llmbx.api.verbs import History, Install, Run, Selection, tag_named
 
-LLMBX_API = (2, 0)
+LLMBX_API = (3, 0)
 
 
 class IndexedHistory(History):

@@ -10,7 +10,7 @@ from llmbx.api import SourceReader, hookimpl
 if TYPE_CHECKING:
     from .parsed_log import ParsedLog
 
-LLMBX_API = (2, 0)
+LLMBX_API = (3, 0)
 
 
 @hookimpl

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from llmbx.api import (
     Expected,
@@ -19,7 +17,6 @@ from llmbx.api import (
     Workload,
     workload_cases,
 )
-from llmbx.api.verbs import Extension
 
 if TYPE_CHECKING:
     from llmbx.api.verbs import Request, Workspace
@@ -35,50 +32,6 @@ NEWEST = 1000
 """Number of the newest runs of the install that are searched for times."""
 
 UNFINISHED = ("unknown", "pending", "running")
-
-
-class ListCall(Protocol):
-    """What `llmbx list` was asked for."""
-
-    @property
-    def workloads(self) -> Sequence[Workload]:
-        """The chosen workloads in their order."""
-
-    @property
-    def format(self) -> str:
-        """The output format."""
-
-
-class Here(Extension):
-    """The options `--here` and `--cluster` of `llmbx list`."""
-
-    options = (
-        click.Option(
-            ["--here"],
-            is_flag=True,
-            help="Only what fits this machine or the cluster, with memory and time.",
-        ),
-        click.Option(
-            ["--cluster"],
-            metavar="NAME",
-            help="With --here: the cluster profile in llmbx.toml.",
-        ),
-    )
-    text = """--here lists what the GPUs of this machine can run, or those of the cluster profile:
-each size with the number of GPUs, and, where they are known, the memory of a GPU and the time of 50
-steps, from the newest run of this install or the published figure, else predicted. What cannot fit
-the memory by its prediction is left out."""
-    example = "llmbx list --here"
-
-    def act(self, call: ListCall, values: Mapping[str, Any]) -> int | None:
-        """List what fits, instead of all sizes."""
-        if not values["here"]:
-            raise UsageError("--cluster needs --here")
-        _print(call, values["cluster"])
-        return 0
-
-
-HERE = Here()
 
 
 class Machine(Value, frozen=True):
@@ -110,7 +63,8 @@ this work.
 """
 
 
-def _print(call: ListCall, cluster: str | None) -> None:
+def print_here(workloads: Sequence[Workload], cluster: str | None, format_: str) -> None:
+    """Print what fits, instead of all sizes."""
     from llmbx.api.verbs import load_workspace, print_note, print_rows
 
     workspace = load_workspace()
@@ -118,9 +72,9 @@ def _print(call: ListCall, cluster: str | None) -> None:
     count = f"{here.gpus} x " if here.gpus and here.gpu.name != CPU else ""
     print_note(f"llmbx: {count}{here.gpu.name}: {here.where}")
     predict = predictions(workspace, cluster)
-    listed = rows(call.workloads, here, measurements(workspace), predict)
+    listed = rows(workloads, here, measurements(workspace), predict)
     empty = f"no workload has a recipe for {here.gpu.name}"
-    print_rows(listed, COLUMNS, call.format, empty=empty)
+    print_rows(listed, COLUMNS, format_, empty=empty)
 
 
 def _machine(workspace: Workspace, cluster: str | None) -> Machine:

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Mapping
 from llmbx.api import GpuType, InfraError, Launcher, Proposal, Runtime, free_bytes
 from llmbx.api.verbs import Workspace
 
-from .proposal import Gpus, Site, Tool
+from .proposal import Gpus, Site, Tool, gpu_block
 
 REACH_S = 3.0
 """Seconds in which a registry must answer."""
@@ -72,7 +72,7 @@ def _gpus(types: Mapping[str, GpuType]) -> Gpus | None:
         seen=" and ".join(map(str, groups)),
         count=used.count,
         type=gpu_type.name,
-        block="" if gpu_type.name in types else gpu_type.block,
+        block="" if gpu_type.name in types else gpu_block(gpu_type),
         several=len(groups) > 1,
     )
 

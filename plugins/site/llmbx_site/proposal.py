@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from llmbx.api import Proposal, Scalar, Value
+from llmbx.api import GpuType, Proposal, Scalar, Value
 
 GUIDE = "docs/guide.md, Cluster profiles"
 
@@ -74,6 +74,35 @@ def render(site: Site, name: str, version: str) -> str:
     if site.gpus and site.gpus.block:
         lines += ["", site.gpus.block]
     return "\n".join(lines) + "\n"
+
+
+def gpu_block(gpu: GpuType) -> str:
+    """The table that describes a GPU type in llmbx.toml."""
+    by = "memory_mib" if gpu.memory_mib else "memory_gb"
+    facts = {
+        "title": gpu.title,
+        by: getattr(gpu, by),
+        "compute_capability": gpu.compute_capability,
+        "match": list(gpu.match),
+    }
+    lines = [
+        f"[gpus.{gpu.name}]     # as the driver prints it",
+        *(
+            f"{key} = {json.dumps(value, ensure_ascii=False)}"
+            for key, value in facts.items()
+            if value
+        ),
+    ]
+    if facts[by] is None:
+        lines.append("# memory_gb = 128.0             # 10^9 bytes; the driver does not print it")
+    peaks = "dense TFLOP/s by dtype, of its data sheet; without them there is no MFU"
+    return "\n".join(
+        [
+            *lines,
+            f"# peaks = {{ bf16 = 100.0 }}     # {peaks}",
+            '# source = "NVIDIA ... data sheet"',
+        ]
+    )
 
 
 def _local(site: Site, name: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmbx.api import Judge, Settings, hookimpl
 
-LLMBX_API = (2, 0)
+LLMBX_API = (3, 0)
 
 
 @hookimpl

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from llmbx.catalog import hardware
 from llmbx.catalog.hardware import GpuType
 from llmbx.errors import UsageError
 
@@ -60,7 +59,7 @@ UNITS = {  # units (SM, CU), their clock in GHz, dense BF16 FLOPs per clock and 
 
 
 def test_the_types_and_their_peaks() -> None:
-    known = hardware.builtin()
+    known = GpuType.builtin()
     assert {name: {d: p.tflops for d, p in found.peaks.items()} for name, found in known.items()} == PEAKS
 
 
@@ -78,7 +77,7 @@ VENDORS_CODE = {"a800", "h800", "h20"}
 
 def test_every_peak_has_its_data_sheet_as_source() -> None:
     """The recipes print 2 % less for GB200 and GB300: that figure belongs to their rows, not to the GPU type."""
-    for gpu in hardware.builtin().values():
+    for gpu in GpuType.builtin().values():
         for peak in gpu.peaks.values():
             if gpu.name in VENDORS_CODE:
                 assert peak.source.startswith("NVIDIA NeMo AutoModel, ")
@@ -103,7 +102,7 @@ def test_an_unknown_peak_is_none_and_never_another_gpus(gpu_type: str, dtype: st
 
 
 def test_memory_and_nodes() -> None:
-    known = hardware.builtin()
+    known = GpuType.builtin()
     assert (known["b300"].memory_mib, known["b300"].memory_gb) == (275040, pytest.approx(288.4, abs=0.01))
     assert known["gb300"].memory_gb == pytest.approx(298.0, abs=0.1), "not 288 GiB, 309 GB"
     assert known["h100"].memory_gb == pytest.approx(85.5, abs=0.1)
@@ -123,21 +122,21 @@ def test_memory_and_nodes() -> None:
     ],
 )  # fmt: skip
 def test_the_dtypes_of_a_gpu_follow_from_its_compute_capability(name: str, dtypes: list[str]) -> None:
-    gpu = hardware.gpu(name)
+    gpu = GpuType.named(name)
     assert [dtype for dtype in ("bf16", "fp8", "mxfp8", "nvfp4") if gpu.computes(dtype)] == dtypes
 
 
 def test_every_nvidia_gpu_has_its_memory_and_compute_capability() -> None:
     others = {"mi300x", "mi325x", "mi350x", "mi355x", "tpu-v5p", "tpu-v6e", "cpu"}
-    for name, gpu in hardware.builtin().items():
+    for name, gpu in GpuType.builtin().items():
         assert (gpu.compute_capability is None) == (name in others), name
         assert gpu.memory_mib or name in others | {"vr200"}, name
 
 
 def test_a_name_is_found_in_any_case_or_suggested() -> None:
-    assert hardware.gpu("GB200").name == "gb200"
+    assert GpuType.named("GB200").name == "gb200"
     with pytest.raises(UsageError, match=r"no GPU type named 'hh100' \(did you mean 'h100'\?\); .*\[gpus\.hh100\]"):
-        hardware.gpu("hh100")
+        GpuType.named("hh100")
 
 
 @pytest.mark.parametrize(
@@ -177,19 +176,19 @@ def test_a_name_is_found_in_any_case_or_suggested() -> None:
     ],
 )
 def test_products_are_identified(product: str, gpu_type: str | None) -> None:
-    assert hardware.identify(product) == gpu_type
+    assert GpuType.identify(product) == gpu_type
 
 
 def test_a_user_adds_a_gpu_and_changes_one() -> None:
-    gpus = hardware.extend(
+    gpus = GpuType.extend(
         {
             "a40": {"memory_gb": 48, "gpus_per_node": 4, "match": ["A40"], "peaks": {"bf16": 149.7}},
             "h100": {"peaks": {"fp32": 67}},
             "cpu": {"peaks": {"bf16": 1.5}, "source": "measured"},
         }
     )
-    assert hardware.gpu("a40", gpus).memory_gb == 48
-    assert hardware.identify("NVIDIA A40", gpus) == "a40"
+    assert GpuType.named("a40", gpus).memory_gb == 48
+    assert GpuType.identify("NVIDIA A40", gpus) == "a40"
     added = GpuType.peak_of("a40", "bf16", gpus)
     assert added is not None
     assert (added.tflops, added.name, added.source) == (149.7, "A40 dense BF16", "llmbx.toml: [gpus.a40]")
@@ -219,4 +218,4 @@ def test_a_user_adds_a_gpu_and_changes_one() -> None:
 )
 def test_an_invalid_table_is_reported(table: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        hardware.extend({"x": table})
+        GpuType.extend({"x": table})

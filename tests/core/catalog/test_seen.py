@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.catalog import hardware, seen
+from llmbx.catalog import seen
+from llmbx.catalog.hardware import GpuType, unlisted
 
 StandIn = Callable[[str, str], None]
 
@@ -80,7 +81,7 @@ def test_detection(
     stand_in("nvidia-smi", printing(answer))
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert hardware.detect() == detected
+    assert GpuType.detect() == detected
 
 
 def test_a_gpu_without_memory_of_its_own_has_that_of_the_host(
@@ -88,31 +89,20 @@ def test_a_gpu_without_memory_of_its_own_has_that_of_the_host(
 ) -> None:
     monkeypatch.setattr(seen, "host_mib", lambda: 122_502)
     stand_in("nvidia-smi", printing("NVIDIA GB10, [N/A], 580.95, [N/A], 12.1\n"))
-    assert str(hardware.unlisted("gb10")) == (
+    assert str(unlisted("gb10")) == (
         "1 x NVIDIA GB10, 122502 MiB that the host shares with it, compute capability 12.1, driver 580.95"
     )
-    assert hardware.gpu("gb10").memory_gb == pytest.approx(128.45, abs=0.01)
+    assert GpuType.named("gb10").memory_gb == pytest.approx(128.45, abs=0.01)
 
 
 def test_a_gpu_that_is_not_in_the_list_is_a_type_made_from_what_was_seen(stand_in: StandIn) -> None:
     stand_in("nvidia-smi", printing(A6000 * 2))
-    group = hardware.unlisted("rtx-a6000")
+    group = unlisted("rtx-a6000")
     assert str(group) == "2 x NVIDIA RTX A6000, 49140 MiB each, compute capability 8.6, driver 550.54.15"
-    own = hardware.gpu("RTX-A6000")
+    own = GpuType.named("RTX-A6000")
     assert (own.memory_mib, own.compute_capability, own.title, own.peaks) == (49140, "8.6", "RTX A6000", {})
     assert own.memory_gb == pytest.approx(51.5, abs=0.1)
     assert own.computes("bf16") and not own.computes("fp8")
-
-
-def test_its_block_describes_it_completely(stand_in: StandIn) -> None:
-    """With the block in llmbx.toml, the GPU is one of the list."""
-    import tomli
-
-    stand_in("nvidia-smi", printing(A6000))
-    own = hardware.gpu("rtx-a6000")
-    gpus = hardware.extend(tomli.loads(own.block)["gpus"])
-    assert gpus["rtx-a6000"] == own
-    assert hardware.identify("NVIDIA RTX A6000", gpus) == "rtx-a6000" and hardware.unlisted("rtx-a6000", gpus) is None
 
 
 def test_a_driver_that_does_not_know_the_capability_is_asked_again(stand_in: StandIn) -> None:
@@ -123,7 +113,7 @@ def test_a_driver_that_does_not_know_the_capability_is_asked_again(stand_in: Sta
     )
     (group,) = seen.seen()
     assert (group.memory_mib, group.compute_capability) == (40536, None)
-    assert hardware.detect() == ("a100-40", 1)
+    assert GpuType.detect() == ("a100-40", 1)
 
 
 def test_a_slice_is_not_a_whole_gpu(stand_in: StandIn) -> None:
@@ -131,14 +121,14 @@ def test_a_slice_is_not_a_whole_gpu(stand_in: StandIn) -> None:
     slices, whole = seen.seen()
     assert (slices.product, slices.count, slices.kind) == ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", 2, "MIG")
     assert (whole.product, whole.count, whole.memory_mib) == ("NVIDIA A100-SXM4-80GB", 1, 81920)
-    assert hardware.detect() == ("a100", 1), "a whole one is preferred"
+    assert GpuType.detect() == ("a100", 1), "a whole one is preferred"
 
 
 def test_a_run_uses_one_slice(stand_in: StandIn) -> None:
     listing = MIG_LIST.partition("GPU 1")[0]
     stand_in("nvidia-smi", f'if [ "$1" = -L ]; then {printing(listing)}\nelse {printing(MIG)}\nfi')
-    assert hardware.detect() == ("a100-sxm4-80gb-mig-3g-40gb", 1)
-    own = hardware.gpu("a100-sxm4-80gb-mig-3g-40gb")
+    assert GpuType.detect() == ("a100-sxm4-80gb-mig-3g-40gb", 1)
+    own = GpuType.named("a100-sxm4-80gb-mig-3g-40gb")
     assert (own.memory_gb, own.memory_mib, own.peaks) == (40, None, {})
 
 
@@ -147,7 +137,7 @@ def test_a_virtual_gpu_is_not_a_whole_one(stand_in: StandIn, product: str) -> No
     stand_in("nvidia-smi", printing(f"{product}, 40960, 535.183.01, Disabled, 8.0\n"))
     (group,) = seen.seen()
     assert group.kind == "vGPU"
-    chosen = hardware.here()
+    chosen = GpuType.here()
     assert chosen is not None and chosen[0].peaks == {}, "a part of a GPU has no peak of the whole"
 
 
@@ -161,34 +151,34 @@ def test_a_virtual_gpu_is_not_a_whole_one(stand_in: StandIn, product: str) -> No
 )  # fmt: skip
 def test_amd_gpus_are_seen_and_named(stand_in: StandIn, tool: str, answer: str, sentence: str) -> None:
     stand_in(tool, printing(answer))
-    assert hardware.detect() is None
-    assert hardware.why_cpu() == sentence
+    assert GpuType.detect() is None
+    assert GpuType.why_cpu() == sentence
 
 
 def test_an_nvidia_tool_without_gpus_does_not_hide_amds(stand_in: StandIn) -> None:
     stand_in("nvidia-smi", "echo 'NVIDIA-SMI has failed because it couldn'; exit 9")
-    assert hardware.why_cpu() == "nvidia-smi failed: NVIDIA-SMI has failed because it couldn"
+    assert GpuType.why_cpu() == "nvidia-smi failed: NVIDIA-SMI has failed because it couldn"
     stand_in("rocm-smi", printing(ROCM_SMI))
-    assert hardware.why_cpu() == "2 x Arcturus GL-XL [AMD Instinct MI100]: llmbx cannot run on AMD GPUs"
+    assert GpuType.why_cpu() == "2 x Arcturus GL-XL [AMD Instinct MI100]: llmbx cannot run on AMD GPUs"
 
 
 def test_hidden_gpus_are_not_called_absent(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in("nvidia-smi", printing(H100))
-    assert hardware.why_cpu() is None
+    assert GpuType.why_cpu() is None
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    assert hardware.why_cpu() == "CUDA_VISIBLE_DEVICES names none of this machine's GPUs"
+    assert GpuType.why_cpu() == "CUDA_VISIBLE_DEVICES names none of this machine's GPUs"
 
 
 def test_a_driver_without_its_tool_is_named(stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container that has the devices, but not the driver's programs."""
     driver = tmp_path / "version"
     monkeypatch.setattr("llmbx.catalog.seen.DRIVER", driver)
-    assert hardware.why_cpu() is None
+    assert GpuType.why_cpu() is None
     driver.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15")
-    assert hardware.why_cpu() == "NVIDIA's driver is loaded, but nvidia-smi is not on PATH"
+    assert GpuType.why_cpu() == "NVIDIA's driver is loaded, but nvidia-smi is not on PATH"
     stand_in("nvidia-smi", printing(A6000))
-    assert hardware.why_cpu() is None
+    assert GpuType.why_cpu() is None
 
 
 def test_a_machine_without_a_tool(stand_in: StandIn) -> None:
-    assert hardware.detect() is None and hardware.why_cpu() is None and hardware.driver_problem() is None
+    assert GpuType.detect() is None and GpuType.why_cpu() is None and GpuType.driver_problem() is None

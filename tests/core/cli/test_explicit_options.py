@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from llmbx.cli import profile, run
+from llmbx.cli import run
 from llmbx.errors import LlmbxError
 
 
@@ -39,12 +39,3 @@ def test_options_that_change_a_repeated_run_are_rejected(
 def test_options_that_do_not_change_the_run_are_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     typed = ("--force", "--accept-image-change", "--repeat", "2", "--offline", "--detach", "--dry-run")
     assert refusal(monkeypatch, tmp_path, run.command, "--from", "x", *typed).startswith("no run 'x'")
-
-
-def test_the_other_verbs_name_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said = refusal(monkeypatch, tmp_path, profile.command, "--steps", "1-2", "--gpus", "2", "--dtype", "fp8")
-    assert said == "--dtype, --gpus need a workload; without one, the last run is repeated unchanged"
-    accepted = ("--steps", "1-2", "--gpu-metrics", "--max-steps", "9")
-    assert "there is no run to repeat" in refusal(monkeypatch, tmp_path, profile.command, *accepted)
-    said = refusal(monkeypatch, tmp_path, profile.command, *accepted, "--slurm-account", "a")
-    assert said == "--slurm-account needs a workload; without one, the last run is repeated unchanged"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from llmbx.cli.profile import command as profile
 from llmbx.cli.run import command as run
 from llmbx.errors import UsageError
 
@@ -25,16 +24,6 @@ def test_a_launcher_or_runtime_that_is_not_there_is_refused_before_a_preview(
     said = rf"--{key}: no {key} named 'nope'"
     with pytest.raises(UsageError, match=said):
         CliRunner().invoke(run, ["line", f"--{key}", "nope", "--dry-run"], catch_exceptions=False)
-
-
-def test_errors_name_the_option_that_was_used() -> None:
-    asked = ["llama3.1", "--steps", "45-50", "--max-steps", "48", "--dry-run"]
-    with pytest.raises(UsageError, match="--max-steps 48: the profiled steps 45-50 end after the last step"):
-        CliRunner().invoke(profile, asked, catch_exceptions=False)
-    with pytest.raises(UsageError, match="--steps 48: the profiled steps 45-50 end after the last step"):
-        CliRunner().invoke(
-            run, ["llama3.1", "--steps", "48", "--dry-run"], env={"ENABLE_PROFILE": "1"}, catch_exceptions=False
-        )
 
 
 def test_the_path_of_an_output_file_is_not_empty() -> None:

@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from llmbx.cli import profile, run
+from llmbx.cli import run
 from llmbx.record.folder import Record
 
 
-@pytest.mark.parametrize("command", [run.command, profile.command])
-def test_a_preview_as_json(command: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_preview_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
     monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
-    # Forced: profile finds no nsys on most machines.
-    arguments = ["line", "--dry-run", "--format", "json", "--env", "A=b", "--force"]
-    done = CliRunner().invoke(command, arguments, catch_exceptions=False)  # type: ignore[arg-type]
+    arguments = ["line", "--dry-run", "--format", "json", "--env", "A=b"]
+    done = CliRunner().invoke(run.command, arguments, catch_exceptions=False)
     found = json.loads(done.stdout)
     assert found["spec"]["env"] == {"A": "b"} and found["commands"] and found["script"].startswith("#!/bin/bash")
     assert found.keys() - {"folder", "script"} <= set(Record.__struct_fields__)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from llmbx.catalog import hardware
 from llmbx.catalog.derived import Fit, fits, smallest
+from llmbx.catalog.hardware import GpuType
 from llmbx.errors import UsageError
 from llmbx.model import Reference
 
@@ -343,13 +343,13 @@ def test_whole_models_are_listed_before_parts_and_large_ones_before_small_ones(
     needed: float | None,
     fitting: list[tuple[str, int]],
 ) -> None:
-    types = hardware.builtin()
+    types = GpuType.builtin()
     sizes = fits(CURVE, types[gpu_type], count, types, lambda *row: needed, dtype, recipe)
     assert [*sizes] == [Fit(size=size, gpus=scale, proxy=size == "70b-part") for size, scale in fitting]
 
 
 def test_the_smallest_size_needs_the_fewest_gpus() -> None:
-    types = hardware.builtin()
+    types = GpuType.builtin()
     assert smallest(CURVE, types["h100"], types) == ("70b-part", 1)
     assert smallest(CURVE, types["gb200"], types) == ("70b-part", 1), "the row of h100"
     assert smallest(CURVE, types["cpu"], types) is None, "a mini is not a size that a machine is too small for"

@@ -398,7 +398,7 @@ def test_the_error_about_an_unknown_combination_lists_what_exists() -> None:
 
 
 def test_every_row_names_gpu_types_that_exist() -> None:
-    from llmbx.catalog.hardware import builtin
+    from llmbx.catalog.hardware import GpuType
 
     rows: list[Row] = [row for w in WORKLOADS.values() for r in w.recipes for row in r.rows]
-    assert {name for row in rows for name in row.gpu_types} <= {*builtin(), "any"}
+    assert {name for row in rows for name in row.gpu_types} <= {*GpuType.builtin(), "any"}

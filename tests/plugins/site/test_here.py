@@ -11,9 +11,9 @@ import pytest
 import tomli
 from click.testing import CliRunner, Result
 
-from llmbx.cli import list as list_verb
 from llmbx.cli import run
 from llmbx_site import doctor, init
+from llmbx_site import list as list_verb
 
 from ...run_factory import RunFactory
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import tomli
 
+from llmbx.catalog.hardware import GpuType
 from llmbx.config.profiles import load_config
 from llmbx.model import Proposal
-from llmbx_site.proposal import Gpus, Site, Tool, render
+from llmbx_site.proposal import Gpus, Site, Tool, gpu_block, render
 
 Golden = Callable[[str, str], None]
 
@@ -65,3 +66,18 @@ def test_the_comments_of_a_cluster_can_be_made_settings(tmp_path: Path) -> None:
     cluster = load_config({"LLMBX_CONFIG": str(tmp_path / "llmbx.toml")})[0].clusters["eos"]
     assert (cluster.runtime, cluster.walltime_minutes) == ("enroot", {"default": 60})
     assert cluster.mounts and cluster.plugin_keys["slurm"]["account"] == ""
+
+
+def test_the_block_of_a_gpu_describes_it_completely() -> None:
+    """With the block in llmbx.toml, the GPU is one of the list."""
+    gpu = GpuType(
+        name="rtx-a6000",
+        title="RTX A6000",
+        memory_mib=49140,
+        memory_gb=49140 * 2**20 / 1e9,
+        compute_capability="8.6",
+        match=("^NVIDIA\\ RTX\\ A6000$",),
+    )
+    gpus = GpuType.extend(tomli.loads(gpu_block(gpu))["gpus"])
+    assert gpus["rtx-a6000"] == gpu
+    assert GpuType.identify("NVIDIA RTX A6000", gpus) == "rtx-a6000"

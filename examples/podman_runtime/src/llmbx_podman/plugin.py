@@ -5,7 +5,7 @@ from llmbx.api import hookimpl
 from .runtime import PodmanRuntime
 from .settings import PodmanSettings
 
-LLMBX_API = (2, 0)
+LLMBX_API = (3, 0)
 
 
 @hookimpl

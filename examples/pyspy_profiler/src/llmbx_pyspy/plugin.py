@@ -12,7 +12,7 @@ from llmbx.api import Check, Finding, Launch, Prefix, Profiler, RunSpec, Section
 from .settings import PyspySettings
 from .summary import EXPECTED, FOLDER, sections, summarize
 
-LLMBX_API = (2, 0)
+LLMBX_API = (3, 0)
 
 SCRIPT = f"{FOLDER}/sample.sh"
 ON_HOST = ("host", "venv")

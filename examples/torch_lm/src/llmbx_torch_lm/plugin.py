@@ -19,7 +19,7 @@ from llmbx.api import (
     payload_files,
 )
 
-LLMBX_API = (2, 0)
+LLMBX_API = (3, 0)
 
 LINE = re.compile(
     r"step (\d+)/(\d+) \| ([\d.]+) s \| loss ([\d.]+|nan|inf) \| grad ([\d.]+|nan|inf) \| batch (\d+)(?!\S)"

@@ -21,7 +21,7 @@ from llmbx.api import (
 
 from .grammar import STEP, Parser
 
-LLMBX_API = (2, 0)
+LLMBX_API = (3, 0)
 
 
 @hookimpl

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +9,18 @@ from typing import Any
 
 import click
 
-from ..config.request import Request
-from ..errors import UsageError
-from ..model import Result, RunSpec
-from .explicit_options import explicit_options
-from .flow import once, preview
-from .options import RunCommand, output_option, pop_settings, preview_options, run_options
-from .workspace import Workspace, load_workspace
+from llmbx.api import RunSpec, UsageError
+from llmbx.api.verbs import (
+    Request,
+    RunCall,
+    RunCommand,
+    Workspace,
+    explicit_options,
+    load_workspace,
+    output_option,
+    pop_settings,
+    run_options,
+)
 
 _ALWAYS = ("steps", "force")
 """Options of the run that are also accepted without a workload, besides those of profilers that record steps."""
@@ -37,7 +41,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--keep-secrets", is_flag=True, default=None,
               help="Pass secrets (HF_TOKEN …) to profiled ranks; their profiles will contain them.")  # fmt: skip
-@preview_options
+@RunCall.preview_options
 @click.option("--detach", is_flag=True, help="Return as soon as the run is started or submitted.")
 @output_option
 @click.option("--offline", is_flag=True, help="Use only local images and packages.")
@@ -61,11 +65,9 @@ def command(request: Request | None, dry_run: bool, verbose: bool, detach: bool,
     workspace = load_workspace(output)
     spec, source = _again(profile, workspace) if request is None else (_new(request, profile, workspace), None)
     force = bool(click.get_current_context().params.get("force"))
-    if dry_run:
-        preview(spec, workspace, force=force, format_=format_, verbose=verbose)
-        return
-    result = once(spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source)
-    sys.exit(workspace.exit_code([result] if isinstance(result, Result) else [], spec, allowed=0.0))
+    shown = "--dry-run" if dry_run else None
+    call = RunCall(spec, workspace, source, shown, 1, detach, offline, force, 0.0, format_, verbose)
+    sys.exit(call.execute())
 
 
 def _new(request: Request, profile: dict[str, Any], workspace: Workspace) -> RunSpec:
@@ -74,9 +76,6 @@ def _new(request: Request, profile: dict[str, Any], workspace: Workspace) -> Run
 
 def _again(profile: dict[str, Any], workspace: Workspace) -> tuple[RunSpec, str]:
     """The specification of the last run with profiling, and the run's id. Raises `UsageError` if there is none."""
-    from ..resolve.numbering import first_number
-    from ..resolve.profiled import again
-
     context = click.get_current_context()
     about_the_run = set(Request.__struct_fields__) - {*_ALWAYS, *profile}
     recorders = {name for name in workspace.plugins.profilers() if workspace.plugins.profiler(name).takes_steps}
@@ -96,6 +95,4 @@ def _again(profile: dict[str, Any], workspace: Workspace) -> tuple[RunSpec, str]
         workload=spec.workload, plugin=spec.plugin, profile=True, steps=context.params.get("steps"),
         plugin_settings=pop_settings({**context.params}), **profile,
     )  # fmt: skip
-    return again(
-        spec, recipe, requested, os.environ, workspace.plugins, first_number(spec, workspace.plugins)
-    ), run.record.run_id
+    return workspace.profiled_again(spec, recipe, requested), run.record.run_id

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import UsageError
-from ..phrases import did_you_mean
-from .main import Verbs
-from .output import Row, format_option, print_rows
+from llmbx.api.verbs import Verbs, format_option, load_plugins, print_rows
 
 if TYPE_CHECKING:
-    from ..plugins.discovery import PluginInfo
-    from ..plugins.manager import Plugins
+    from llmbx.api.contract import PluginInfo
+    from llmbx.api.verbs import Plugins
+
+Row = Mapping[str, Any]
 
 TIMES = ("name", "total_ms", "import_ms", "hooks_ms", "slowest_hook")
 COLUMNS = ("name", "version", "distribution", "status", "hooks")
@@ -38,9 +37,7 @@ def command(context: click.Context, timing: bool, format_: str) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from ..plugins.manager import load
-
-    plugins = load()
+    plugins = load_plugins()
     plugins.ask_all()
     rows, columns = (_times(plugins), TIMES) if timing else (_listed(plugins), COLUMNS)
     print_rows(rows, columns, format_, empty="no plugin found")
@@ -92,32 +89,15 @@ def enable(path: Path) -> None:
     PATH is a Python file with hooks, or the folder of a project whose pyproject.toml has
     [project.entry-points.llmbx]. `--plugin PATH` uses it in one command.
     """
-    from ..plugins.local_sources import enabled, enabled_file, find, full_path
+    from llmbx.api.contract import PluginInfo
 
-    full = full_path(path)
-    names = ", ".join(point.name for point in find(Path(full)))
-    file, paths = enabled_file(os.environ), enabled(os.environ)
-    if full not in paths:
-        _write(file, [*paths, full])
-    click.echo(f"enabled {names} ({full}) in {file}")
+    click.echo(PluginInfo.enable(path))
 
 
 @command.command("disable")
 @click.argument("path", type=click.Path(path_type=Path))
 def disable(path: Path) -> None:
     """Stop using a plugin that was enabled. PATH is that of `llmbx plugins enable`."""
-    from ..plugins.local_sources import enabled, enabled_file, full_path
+    from llmbx.api.contract import PluginInfo
 
-    full, paths = full_path(path), enabled(os.environ)
-    if full not in paths:
-        raise UsageError(f"{path} is not enabled{did_you_mean(full, paths)}")
-    _write(enabled_file(os.environ), [kept for kept in paths if kept != full])
-    click.echo(f"disabled {full}")
-
-
-def _write(file: Path, paths: list[str]) -> None:
-    from ..files import disk_errors, write_atomic
-
-    with disk_errors(str(file)):
-        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    write_atomic(file, "".join(f"{path}\n" for path in paths).encode(), mode=0o644)
+    click.echo(PluginInfo.disable(path))

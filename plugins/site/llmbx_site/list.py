@@ -5,20 +5,19 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from ..model import Workload
-from .completion import WORKLOAD
-from .extensions import Extensible, act
-from .output import Row, format_option, print_rows
+from llmbx.api import UsageError, Workload
+from llmbx.api.verbs import WORKLOAD_ARGUMENT, Extension, format_option, load_plugins, print_rows
 
 COLUMNS = ("plugin", "workload", "size", "dtypes", "gpu_types", "gpus")
 
 
 @dataclasses.dataclass(frozen=True)
 class ListCall:
-    """What `llmbx list` was asked for: the plugin and the workload, if they were named, and the output format."""
+    """What `llmbx list` was asked for: the plugin and the workload, if named, and the format."""
 
     plugin: str | None
     workload: str | None
@@ -30,24 +29,43 @@ class ListCall:
         return _chosen(self.plugin, self.workload)
 
 
-@click.command("list", cls=Extensible)
+@click.command("list", cls=Extension.Verb)
 @click.option("--plugin", metavar="NAME|PATH", help="Only this plugin's workloads.")
-@click.argument("workload", required=False, type=WORKLOAD)
+@click.argument("workload", required=False, type=WORKLOAD_ARGUMENT)
 @format_option()
-def command(plugin: str | None, workload: str | None, format_: str) -> None:
+@click.option(
+    "--here", is_flag=True, help="Only what fits this machine or the cluster, with memory and time."
+)
+@click.option("--cluster", metavar="NAME", help="With --here: the cluster profile in llmbx.toml.")
+def command(
+    plugin: str | None, workload: str | None, format_: str, here: bool, cluster: str | None
+) -> None:
     """List the workloads that can be run.
 
-    There is one row per size. With WORKLOAD (a name or alias), only its sizes are listed. `llmbx show` prints the
-    resolved configuration of one run.
+    There is one row per size. With WORKLOAD (a name or alias), only its sizes are listed. `llmbx
+    show` prints the resolved configuration of one run.
+
+    --here lists what the GPUs of this machine can run, or those of the cluster profile: each size
+    with the number of GPUs, and, where they are known, the memory of a GPU and the time of 50
+    steps, from the newest run of this install or the published figure, else predicted. What cannot
+    fit the memory by its prediction is left out.
 
     \b
     Examples:
       llmbx list
       llmbx list llama3.1
       llmbx list --plugin nemo --format json
+      llmbx list --here
     """
-    if (code := act(ListCall(plugin, workload, format_))) is not None:
+    if cluster is not None and not here:
+        raise UsageError("--cluster needs --here")
+    if (code := Extension.Verb.act(ListCall(plugin, workload, format_))) is not None:
         sys.exit(code)
+    if here:
+        from .here import print_here
+
+        print_here(_chosen(plugin, workload), cluster, format_)
+        return
     chosen = _chosen(plugin, workload, listing=True)
     rows = [row for workload_ in chosen for row in _rows(workload_)]
     print_rows(rows, COLUMNS, format_, empty="no plugin provides a workload")
@@ -56,14 +74,10 @@ def command(plugin: str | None, workload: str | None, format_: str) -> None:
 
 
 def _chosen(plugin: str | None, name: str | None, listing: bool = False) -> list[Workload]:
-    """The workloads of a plugin, or the one with this name, sorted; for a `listing` without their rows."""
-    from ..plugins.local_sources import is_path
-    from ..plugins.manager import load
-
-    plugins = load()
-    if plugin and is_path(plugin):
-        plugin = plugins.framework_at(plugin)
-    elif plugin:
+    """The workloads of a plugin, or the one with this name; for a `listing` without their rows."""
+    plugins = load_plugins()
+    plugin = plugins.framework_at(plugin) if plugin else None
+    if plugin:
         plugins.framework(plugin)
     if name:
         return [plugins.workload(name, plugin)]
@@ -81,16 +95,20 @@ def _note_history(workloads: Sequence[Workload]) -> None:
         for recipe in (recipe for recipe in workload.recipes if recipe.history):
             by_reason.setdefault(recipe.history, []).append(f"{workload.name} {recipe.name}")
     for reason, names in by_reason.items():
-        click.echo(textwrap.fill(f"history: {', '.join(names)} ({reason})", 80, subsequent_indent="  "))
+        click.echo(
+            textwrap.fill(f"history: {', '.join(names)} ({reason})", 80, subsequent_indent="  ")
+        )
 
 
-def _rows(workload: Workload) -> list[Row]:
+def _rows(workload: Workload) -> list[dict[str, Any]]:
     return [_row(workload, size) for size in workload.sizes]
 
 
-def _row(workload: Workload, size: str) -> Row:
+def _row(workload: Workload, size: str) -> dict[str, Any]:
     rows = [row for recipe in workload.recipes for row in recipe.rows if row.size == size]
-    recipes = [recipe.name for recipe in workload.recipes if any(row.size == size for row in recipe.rows)]
+    recipes = [
+        recipe.name for recipe in workload.recipes if any(row.size == size for row in recipe.rows)
+    ]
     return {
         "plugin": workload.plugin,
         "workload": workload.name,
@@ -100,7 +118,9 @@ def _row(workload: Workload, size: str) -> Row:
         "gpus": _span([text for row in rows for text in row.gpus]),
         "aliases": list(workload.aliases),
         "recipes": recipes,
-        "history": [recipe.name for recipe in workload.recipes if recipe.name in recipes and recipe.history],
+        "history": [
+            recipe.name for recipe in workload.recipes if recipe.name in recipes and recipe.history
+        ],
         "folder": workload.folder,
     }
 
