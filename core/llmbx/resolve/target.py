@@ -19,9 +19,7 @@ MOST_GPUS = 1_000_000
 """The largest accepted number of GPUs; larger values are typing errors and would take long to process."""
 
 
-def target_of(
-    layers: Layers, workload: Workload, gpus: Mapping[str, GpuType], memory: Memory
-) -> dict[str, Any]:
+def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, GpuType], memory: Memory) -> dict[str, Any]:
     """Resolve size, dtype, GPU type, number of GPUs, and the GPU type `layout_of` whose row is borrowed.
 
     `memory` is what a row needs: that of a GPU with more memory is borrowed only if it is known. Raises `UsageError` if
@@ -75,9 +73,7 @@ def _of_rows(layers: Layers, dtype: str, dtypes: Iterable[str]) -> str:
     return dtype
 
 
-def _computed(
-    layers: Layers, workload: Workload, gpu: GpuType, gpus: Mapping[str, GpuType]
-) -> list[str]:
+def _computed(layers: Layers, workload: Workload, gpu: GpuType, gpus: Mapping[str, GpuType]) -> list[str]:
     """The dtypes with a row that a GPU has: of the requested size, else of all but the mini, else of the mini."""
     requested, recipe = layers.find("size"), layers.request.recipe
 
