@@ -112,7 +112,6 @@ if TYPE_CHECKING:
         Wrapping,
     )
     from ..model.layers import Term
-    from ..model.packages import Pin
     from ..model.section import is_number
     from ..model.settings import Layer
     from ..phrases import did_you_mean, format_bytes, listed, plural
@@ -164,7 +163,6 @@ PLACES = {
         "Step Table Value Workload Wrapping"
     ),
     "model.layers": "Term",
-    "model.packages": "Pin",
     "model.section": "is_number",
     "model.settings": "Layer",
     "phrases": "did_you_mean format_bytes listed plural",

@@ -5,10 +5,7 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-import msgspec
-
 from .base import Value
-from .packages import Pin
 
 
 class Environment(Value, frozen=True):
@@ -59,31 +56,10 @@ class Environment(Value, frozen=True):
     `ConfigurationProgram`, because images are built from one environment.
     """
 
-    def files_of(self, requirement: str) -> dict[str, str]:
-        """Return the digest by name of the files that the lock accepts for an exact requirement; empty without any."""
-        pin = Pin.of(requirement)
-        return {name: digest for name, digest in self.files.items() if Pin.in_file(name) == pin}
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """Version by normalized package name, for every requirement in the lock."""
-        return dict(Pin.of(requirement) for step in self.steps for requirement in step)
-
     @staticmethod
     def this_platform() -> str:
         """This machine's platform, such as `linux-x86_64`."""
         return f"{platform.system().lower()}-{platform.machine()}"
-
-    def lock_digest(self) -> str:
-        """Return the sha256 (hex) of everything that determines the installed packages; sizes are not included."""
-        import hashlib  # loads OpenSSL, and few commands install anything
-
-        base = [self.base.lock_digest()] if self.base else []
-        further = [sorted(self.files.items()), sorted(self.variant_packages.items())]
-        files = further if self.files or self.variant_packages else []
-        builds = [sorted(self.build_env.items())] if self.build_env else []
-        content = [self.name, self.steps, self.no_deps, self.variants, self.check, *base, *files, *builds]
-        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
 
 class ImageRequest(Value, frozen=True):

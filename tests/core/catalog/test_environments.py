@@ -1,4 +1,4 @@
-"""Environment locks: strict reading, and the digest of the installed packages."""
+"""Environment locks: strict reading, and the packages of a platform."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.catalog.environments import (
-    Pin,
-    for_platform,
-    load_environment,
-    unverified,
-)
+from llmbx.catalog.environments import for_platform, load_environment, unverified
 from llmbx.errors import UsageError
 
 LOCK = """
@@ -41,79 +36,19 @@ def test_a_lock_is_read_and_an_empty_index_means_the_configured_ones(tmp_path: P
         ("torch==2.13.0+cpu", None),
         ("torch==2.13.0+cpu", "https://wheels.example/cpu"),
     )
-    assert environment.versions == {"torch": "2.13.0", "num-py": "2.3.5", "toy": "1.0"}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("disk_mb", "disc_mb", "unknown key 'disc_mb' (did you mean 'disk_mb'?)"),
-        ("toy==1.0", "toy>=1.0", "'toy>=1.0' is not an exact pin"),
-        ("toy==1.0", "toy==1.*", "'toy==1.*' is not an exact pin"),
-        ("no_deps = [1]", "no_deps = [2]", "no_deps: there is no step 2 (there are 2 steps"),
-        ('"torch==2.13.0" = [["t', '"torch==2.13.1" = [["t', "(did you mean 'torch==2.13.0'?)"),
-        ('"torch==2.13.0+cpu" = [320', '"torch==2.13.0+cp" = [320', "(did you mean 'torch==2.13.0+cpu'?)"),
-        ('"3.11", "3.12"', "", "pythons must list at least one Python version"),
-        ('"num-py"', '"num-pi"', "main: no step installs 'num-pi' (did you mean 'num-py'?)"),
-        ("toy-cpu", "../toy", "name '../toy' may only contain"),
-    ],
-)
-def test_a_broken_lock_names_the_file_and_the_remedy(tmp_path: Path, old: str, new: str, said: str) -> None:
-    assert old in LOCK
+def test_an_unknown_key_names_the_file_and_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        load_environment(write(tmp_path, LOCK.replace(old, new)))
+        load_environment(write(tmp_path, LOCK.replace("disk_mb", "disc_mb")))
     assert str(caught.value).startswith(str(tmp_path / "toy.toml"))
-    assert said in str(caught.value)
+    assert "unknown key 'disc_mb' (did you mean 'disk_mb'?)" in str(caught.value)
 
 
-def test_the_digest_follows_what_is_installed_and_not_the_sizes(tmp_path: Path) -> None:
-    digest = load_environment(write(tmp_path, LOCK)).lock_digest()
-    resized = load_environment(write(tmp_path, LOCK.replace("1250\ncheck", "9999\ncheck"))).lock_digest()
-    repinned = load_environment(write(tmp_path, LOCK.replace("toy==1.0", "toy==1.1"))).lock_digest()
-    assert resized == digest
-    assert repinned != digest
-
-
-DIGEST = f"sha256:{'a1' * 32}"
 FILES = f"""
 [files]
-"torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl" = "{DIGEST}"
-"num_py-2.3.5.tar.gz" = "{DIGEST}"
-"Toy-1.0-py3-none-any.whl" = "{DIGEST}"
+"toy-1.0-py3-none-any.whl" = "sha256:{"a1" * 32}"
 """
-
-
-def test_the_files_of_a_requirement_are_found_whatever_their_names_look_like(tmp_path: Path) -> None:
-    environment = load_environment(write(tmp_path, LOCK + FILES))
-    assert environment.files_of("Num_Py[fast]==2.3.5") == {"num_py-2.3.5.tar.gz": DIGEST}
-    assert list(environment.files_of("torch==2.13.0+cpu")) == ["torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"]
-    assert environment.files_of("torch==2.13.0") == {}
-    assert Pin.in_file("antlr4-python3-runtime-4.9.3.tar.gz") == ("antlr4-python3-runtime", "4.9.3")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        (DIGEST, "sha256:a1", "must be sha256: and 64 hexadecimal digits"),
-        (DIGEST, DIGEST.replace("sha256", "md5"), "must be sha256: and 64 hexadecimal digits"),
-        ("Toy-1.0-py3", "Toy-1.1-py3", "no step installs 'Toy-1.1-py3-none-any.whl'"),
-        ("num_py-2.3.5.tar.gz", "num_py-2.3.5.exe", "is neither a wheel nor a source archive"),
-        (f'"num_py-2.3.5.tar.gz" = "{DIGEST}"', "", "no file of 'Num_Py[fast]==2.3.5'"),
-        ("torch-2.13.0+cpu", "torch-2.13.0", "no step installs 'torch-2.13.0-cp311"),
-    ],
-)
-def test_files_must_cover_every_requirement(tmp_path: Path, old: str, new: str, said: str) -> None:
-    assert old in FILES
-    with pytest.raises(UsageError) as caught:
-        load_environment(write(tmp_path, LOCK + FILES.replace(old, new)))
-    assert str(caught.value).startswith(str(tmp_path / "toy.toml")) and said in str(caught.value)
-
-
-def test_another_file_of_the_same_version_is_another_lock(tmp_path: Path) -> None:
-    one = load_environment(write(tmp_path, LOCK + FILES))
-    other = load_environment(write(tmp_path, LOCK + FILES.replace(DIGEST, f"sha256:{'b2' * 32}", 1)))
-    plain = load_environment(write(tmp_path, LOCK))
-    assert len({one.lock_digest(), other.lock_digest(), plain.lock_digest()}) == 3
 
 
 def test_a_lock_or_a_base_without_digests_is_named(tmp_path: Path) -> None:
@@ -140,31 +75,3 @@ def test_a_platform_adds_its_packages_to_the_first_step(tmp_path: Path) -> None:
     assert here.platforms == {"linux-x86_64": (), "linux-aarch64": ()}
     assert for_platform(here, "linux-x86_64") == here
     assert for_platform(lock, "linux-aarch64").steps == lock.steps
-    assert here.lock_digest() != lock.lock_digest()
-
-
-def test_naming_platforms_and_needs_does_not_change_what_is_installed(tmp_path: Path) -> None:
-    plain = load_environment(write(tmp_path, LOCK), whole=True).lock_digest()
-    named = LOCK + PLATFORMS.replace('"triton==3.7.1"', "")
-    assert load_environment(write(tmp_path, named), whole=True).lock_digest() == plain
-    assert load_environment(write(tmp_path, f'{named}[build_env]\nFORCE = "1"'), whole=True).lock_digest() != plain
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("linux-aarch64", "linux-riscv64", "platforms: 'linux-riscv64' is neither linux-x86_64 nor linux-aarch64"),
-        ("triton==3.7.1", "triton>=3", "'triton>=3' is not an exact pin"),
-        (
-            '"toy==1.0" = ["nvcc"',
-            '"toy==2.0" = ["nvcc"',
-            "needs: no step installs 'toy==2.0' (did you mean 'toy==1.0'?)",
-        ),
-    ],
-)
-def test_a_platform_or_need_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
-    text = LOCK + PLATFORMS
-    assert old in text
-    with pytest.raises(UsageError) as caught:
-        load_environment(write(tmp_path, text.replace(old, new)), whole=True)
-    assert said in str(caught.value)

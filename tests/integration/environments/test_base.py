@@ -8,6 +8,7 @@ import pytest
 
 from llmbx.catalog.environments import load_environment
 from llmbx.model import Environment, Image, ImageRequest
+from llmbx_environments.lock_file import lock_digest
 from llmbx_environments.venv.runtime import VenvRuntime
 
 from .test_venv import env, run_in, wheels, write_lock
@@ -27,7 +28,7 @@ def base(tmp_path: Path, wheels: Path, env: dict[str, str], monkeypatch: pytest.
 
 def test_own_packages_replace_those_of_the_base(tmp_path: Path, base: Environment) -> None:
     newer = base.replace(name="newer", steps=(("alpha==2.0",),), base=base, check="import alpha, beta")
-    assert len({newer.lock_digest(), newer.replace(base=None).lock_digest(), base.lock_digest()}) == 3
+    assert len({lock_digest(newer), lock_digest(newer.replace(base=None)), lock_digest(base)}) == 3
 
     def prepare(environment: Environment) -> Image:
         return VenvRuntime().prepare(ImageRequest(environment=environment), tmp_path / "install", print)

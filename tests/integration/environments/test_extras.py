@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from llmbx.catalog.environments import load_environment
+from llmbx_environments.lock_file import read_lock, versions_of
 from llmbx_environments.venv.resolution import find_resolver, packages
 
 ROOT = Path(__file__).parents[3]
@@ -91,7 +91,7 @@ def test_every_extra_is_resolved_here() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.extras[0]}-{case.python}")
 def test_the_frameworks_are_those_of_the_lock(case: Case, settings: Path) -> None:
-    versions, locked = resolved(case, settings), load_environment(case.lock, whole=True).versions
+    versions, locked = resolved(case, settings), versions_of(read_lock(case.lock))
     assert {name: versions[name] for name in case.same} == {name: locked[name] for name in case.same}
     if case.lock == NEMO:
         assert {name: versions[name] for name in OTHERWISE} == OTHERWISE
@@ -99,7 +99,7 @@ def test_the_frameworks_are_those_of_the_lock(case: Case, settings: Path) -> Non
 
 def test_the_extra_of_maxtext_has_every_package_of_the_lock(settings: Path, tmp_path: Path) -> None:
     """MaxText states no requirements, so the extra lists them. With the lock's versions it is complete, and fits."""
-    locked = load_environment(MAXTEXT, whole=True).versions
+    locked = versions_of(read_lock(MAXTEXT))
     constraints = tmp_path / "constraints.txt"
     constraints.write_text("".join(f"{name}=={version}\n" for name, version in locked.items()))
     versions = resolved(CASES[1]._replace(python="3.12"), settings, "--constraints", constraints)

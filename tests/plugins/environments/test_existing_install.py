@@ -8,6 +8,7 @@ from pathlib import Path
 
 from llmbx.model import Environment, ImageRequest
 from llmbx_environments.containers.runtimes.apptainer import ApptainerRuntime
+from llmbx_environments.lock_file import lock_digest
 from llmbx_environments.venv.runtime import VenvRuntime
 
 DIGEST, SHA256 = f"sha256:{'d' * 64}", f"sha256:{'5' * 64}"
@@ -25,7 +26,7 @@ def write(path: Path, content: dict[str, object]) -> None:
 
 def test_an_environment_with_its_marker_is_complete(tmp_path: Path) -> None:
     environment = Environment(name="toy", pythons=(MINOR,), steps=(("alpha==1.0",),))
-    label, lock = f"toy-py{MINOR.replace('.', '')}", environment.lock_digest()
+    label, lock = f"toy-py{MINOR.replace('.', '')}", lock_digest(environment)
     folder = tmp_path / "venvs" / f"{label}.{lock[:12]}"
     marker = {"name": "toy", "lock": lock, "python": f"{MINOR}.9", "packages": {"alpha": "1.0"}, "digest": DIGEST}
     write(folder / ".llmbx-environment.json", {**marker, "builds": [], "schema_version": 1})

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.api import Launch, Phase, Pin, ProfileSpec, RunSpec, load_environment
+from llmbx.api import Launch, Phase, ProfileSpec, RunSpec, load_environment
+from llmbx_environments.lock_file import Pin, files_of
 from llmbx_profiling.analysis.model import Analysis, Rank
 from llmbx_profiling.collect import collect
 from llmbx_profiling.nsys_wrap import wrap
@@ -27,7 +28,7 @@ def test_a_shipped_environment_has_an_nvtx_whose_ranges_every_nsys_records(path:
     pins = [Pin.of(pin) for step in (*lock.steps, *lock.platforms.values()) for pin in step]
     versions = [version for name, version in pins if name == "nvtx"]
     assert len(versions) == 1 and is_suitable(versions[0]), versions
-    files = lock.files_of(f"nvtx=={versions[0]}")
+    files = files_of(lock, f"nvtx=={versions[0]}")
     for machine in (platform.removeprefix("linux-") for platform in lock.platforms):
         for python in lock.pythons:
             tag = f"cp{python.replace('.', '')}"

@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 from llmbx.api import Environment, InfraError
 
+from ..lock_file import lock_digest, require_valid
 from .naming import Reference
 
 BUILT = "localhost/llmbx/"
@@ -14,7 +15,8 @@ BUILT = "localhost/llmbx/"
 
 def built_reference(environment: Environment) -> str:
     """Reference of the image of an environment; the tag is the digest of its lock."""
-    return f"{BUILT}{environment.name}:{environment.lock_digest()[:12]}"
+    require_valid(environment, f"environment {environment.name}")
+    return f"{BUILT}{environment.name}:{lock_digest(environment)[:12]}"
 
 
 def rebuilt_reference(reference: Reference) -> str:

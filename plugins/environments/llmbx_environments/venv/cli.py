@@ -240,9 +240,9 @@ def _sorted_out(requirements: tuple[str, ...]) -> tuple[list[str], list[str]]:
 
 def _pins(path: Path, replaced: Sequence[str]) -> list[str]:
     """The exact requirements that a lock has for all platforms, without `replaced` packages."""
-    from llmbx.api import Pin, load_environment
+    from ..lock_file import Pin, read_lock
 
-    pins = [pin for step in load_environment(path, whole=True).steps for pin in step]
+    pins = [pin for step in read_lock(path).steps for pin in step]
     return [pin for pin in pins if Pin.of(pin)[0] not in replaced]
 
 
@@ -253,7 +253,7 @@ def _is_file(text: str) -> bool:
 
 def _names(requirements: Iterable[str]) -> list[str]:
     """The normalized names of the required packages."""
-    from llmbx.api import Pin
+    from ..lock_file import Pin
 
     specifications = [text for text in requirements if not _is_file(text)]
     names = [re.match(r"[A-Za-z0-9][\w.-]*", text) for text in specifications]
@@ -276,9 +276,9 @@ def _platforms(text: str) -> list[str]:
 
 def _builds(builds: Iterable[str], variables: Iterable[str]) -> Builds:
     """What is built from source. Raises `UsageError` for a variable that is not NAME=VALUE."""
-    from llmbx.api import Pin
     from llmbx.api.verbs import parse_pairs
 
+    from ..lock_file import Pin
     from .lock import Builds
 
     needs = {}
@@ -349,13 +349,13 @@ def _comment(target: Path | None) -> str:
 
 def _require_readable(text: str) -> None:
     """Raise `UsageError` if the lock cannot be used: a file's name does not say its package."""
-    from llmbx.api import load_environment
+    from ..lock_file import read_lock
 
     with tempfile.TemporaryDirectory(prefix="llmbx-lock-") as folder:
         path = Path(folder) / "lock.toml"
         path.write_text(text, encoding="utf-8")
         try:
-            load_environment(path, whole=True)
+            read_lock(path)
         except UsageError as error:
             reason = str(error).removeprefix(f"{path}: ")
             raise UsageError(f"the index's files cannot be locked: {reason}") from error

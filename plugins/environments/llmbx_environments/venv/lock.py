@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from llmbx.api import Environment, Pin, UsageError, Value
+from llmbx.api import Environment, UsageError, Value
 
+from ..lock_file import Pin
 from . import cuda
 from .resolution import Package
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from llmbx.api import Environment, InfraError, Pin, UsageError, load_environment, read_toml
+from llmbx.api import Environment, InfraError, UsageError, read_toml
 
+from ..lock_file import Pin, files_of, read_lock
 from . import verified
 from .resolution import GLIBC, PLATFORMS, Choice, resolve
 from .uv_tool import Uv
@@ -21,7 +22,7 @@ def form_problems(path: Path) -> tuple[Environment | None, list[str]]:
     """
     read_toml(path, dict[str, Any])
     try:
-        environment = load_environment(path, whole=True)
+        environment = read_lock(path)
     except UsageError as error:
         return None, [str(error).removeprefix(f"{path}: ")]
     if not any(environment.steps):
@@ -100,7 +101,7 @@ class _Listing:
     def _absent(self) -> Iterator[str]:
         environment = self.environment
         for build in {b: None for p in environment.platforms for b in _builds(environment, p)}:
-            files = environment.files_of(build)
+            files = files_of(environment, build)
             if build not in self.skipped and self.digests.keys().isdisjoint(files):
                 yield f"{build}: the index has none of the files in the lock ({', '.join(files)})"
 
@@ -122,7 +123,7 @@ def _choice(
     archives = [
         Pin.of(pin)[0]
         for pin in group
-        if not any(name.endswith(".whl") for name in environment.files_of(pin))
+        if not any(name.endswith(".whl") for name in files_of(environment, pin))
     ]
     return Choice(
         requirements=tuple(map(verified.exact, group)),
@@ -158,7 +159,7 @@ def _builds(environment: Environment, platform: str) -> dict[str, str | None]:
         for build, index in environment.variants.get(pin, ((pin, None),)):
             builds[build] = builds.get(build) or index
             builds |= dict.fromkeys(environment.variant_packages.get(build, ()))
-    return {build: index for build, index in builds.items() if environment.files_of(build)}
+    return {build: index for build, index in builds.items() if files_of(environment, build)}
 
 
 def _pins(environment: Environment, platform: str) -> list[str]:

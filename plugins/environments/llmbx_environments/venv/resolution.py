@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from llmbx.api import InfraError, Pin, UsageError, Value, read_toml
+from llmbx.api import InfraError, UsageError, Value, read_toml
 
+from ..lock_file import Pin
 from ..programs import run
 from .failures import network_problem, one_line
 from .uv_tool import Uv, configured_uv

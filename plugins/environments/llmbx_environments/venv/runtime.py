@@ -23,6 +23,7 @@ from llmbx.api import (
     settings_of,
 )
 
+from ..lock_file import require_valid
 from . import store
 from .interpreters import preference
 from .settings import VenvSettings
@@ -119,10 +120,12 @@ def requested_environment(request: ImageRequest) -> Environment:
     if request.environment is None:
         advice = "choose a container with --runtime"
         raise UsageError(f"this workload has no environment for the runtime venv: {advice}")
+    environments = (request.environment, *request.alternatives)
+    for environment in environments:
+        require_valid(environment, f"environment {environment.name}")
     cuda = settings_of(request, VenvSettings).cuda
     if cuda is None or request.environment.cuda is None:
         return request.environment
-    environments = (request.environment, *request.alternatives)
     for environment in environments:
         if str(environment.cuda) == cuda:
             return environment

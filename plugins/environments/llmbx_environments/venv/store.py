@@ -17,10 +17,10 @@ from llmbx.api import (
     Environment,
     Image,
     InfraError,
-    Pin,
     Value,
 )
 
+from ..lock_file import Pin, lock_digest, versions_of
 from ..records import read_record, write_record
 from .interpreters import preference
 
@@ -94,7 +94,7 @@ def environment_paths(environment: Environment, install: Path, minor: str) -> En
     return EnvironmentPaths(
         venvs=str(install / "venvs"),
         label=f"{environment.name}-py{minor.replace('.', '')}",
-        lock=environment.lock_digest(),
+        lock=lock_digest(environment),
         minor=minor,
     )
 
@@ -127,7 +127,7 @@ def image(environment: Environment, paths: EnvironmentPaths, marker: Marker | No
     if marker is None:
         return planned
     main = [Pin.normal_name(name) for name in environment.main]
-    names = main or list(environment.versions)
+    names = main or list(versions_of(environment))
     versions = {name: marker.packages[name] for name in names if name in marker.packages}
     return planned.replace(digest=marker.digest, versions={"python": marker.python, **versions})
 

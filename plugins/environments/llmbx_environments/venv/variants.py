@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from llmbx.api import Environment, InfraError, Pin, Value
+from llmbx.api import Environment, InfraError, Value
 
+from ..lock_file import Pin
 from . import cuda, verified
 from .failures import source_problem
 from .installer import Installer

@@ -12,9 +12,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, Pin, UsageError
+from llmbx.api import Environment, InfraError, UsageError
 
 from ..archives import package_problem
+from ..lock_file import Pin, files_of
 
 OPTIONS = ("--require-hashes", "--no-build-isolation")
 """An isolated build would download build tools without a digest."""
@@ -35,7 +36,7 @@ def requirements_text(environment: Environment, requirements: Sequence[str]) -> 
     """A requirements file with the exact `requirements` and their accepted digests."""
     lines = []
     for requirement in requirements:
-        digests = sorted(set(environment.files_of(requirement).values()))
+        digests = sorted(set(files_of(environment, requirement).values()))
         lines.append(" ".join([exact(requirement), *(f"--hash={digest}" for digest in digests)]))
     return "".join(f"{line}\n" for line in lines)
 
@@ -49,7 +50,7 @@ def has_file(
     environment: Environment, requirement: str, minor: str, machine: str = platform.machine()
 ) -> bool:
     """Whether the lock has a file of `requirement` for Python `minor` ("3.11") on `machine`."""
-    return any(_fits(name, minor, machine) for name in environment.files_of(requirement))
+    return any(_fits(name, minor, machine) for name in files_of(environment, requirement))
 
 
 def builds_of(environment: Environment, requirement: str) -> list[str]:
@@ -100,7 +101,7 @@ def mismatch(lines: Sequence[str], environment: Environment) -> str | None:
 
 
 def _accepted(environment: Environment, requirement: str) -> str:
-    digests = list(environment.files_of(requirement).values()) if "==" in requirement else []
+    digests = list(files_of(environment, requirement).values()) if "==" in requirement else []
     if not digests:
         return "not in the lock"
     return f"the lock has {digests[0] if len(digests) == 1 else f'{len(digests)} others'}"

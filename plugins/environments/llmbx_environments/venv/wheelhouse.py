@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from llmbx.api import Environment, InfraError, Pin, Progress, follow_process
+from llmbx.api import Environment, InfraError, Progress, follow_process
 
+from ..lock_file import Pin, files_of
 from ..programs import output_of
 from . import store, verified
 from .failures import explain
@@ -91,7 +92,7 @@ def _arguments(
     environment: Environment, pins: Sequence[str], folder: Path, temporary: Path
 ) -> list[str]:
     """pip's arguments for `pins`, which all have or all lack a digest in the lock."""
-    if not environment.files_of(pins[0]):
+    if not files_of(environment, pins[0]):
         return ["wheel", "--no-deps", "--wheel-dir", str(folder), *pins]
     file = temporary / "requirements.txt"
     file.write_text(verified.requirements_text(environment, pins), encoding="utf-8")
@@ -110,7 +111,7 @@ def _groups(environment: Environment, packages: dict[str, str]) -> Iterator[Grou
         pin = f"{name}=={version}"
         if name in variants:
             yield [pin], list(dict.fromkeys(index for _, index in variants[name]))
-        elif environment.files_of(pin):
+        elif files_of(environment, pin):
             verified_pins.append(pin)
         else:
             other_pins.append(pin)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.api import ImageRequest, Pin, RunSpec, UsageError, load_environment
+from llmbx.api import ImageRequest, RunSpec, UsageError, load_environment
 from llmbx.config.install import Install
 from llmbx.errors import InfraError
 from llmbx.launchers.local import LocalLauncher
@@ -15,6 +15,7 @@ from llmbx.plugins.manager import load
 from llmbx.run.context import RunContext
 from llmbx.runtimes.select import choose_runtime
 from llmbx.testing import resolve_spec
+from llmbx_environments.lock_file import Pin
 from llmbx_environments.venv import cuda
 from llmbx_environments.venv.runtime import VenvRuntime
 

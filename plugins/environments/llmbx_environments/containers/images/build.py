@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from llmbx.api import Environment, Image, ImageRequest, InfraError, Progress, UsageError, Value
 
+from ...lock_file import lock_digest
 from ..built import built_reference, rebuilt_reference
 from ..naming import file_name, is_file, parse_reference
 from ..settings import ContainerSettings
@@ -55,7 +56,7 @@ def environment_recipe(environment: Environment, built: Image, base: str | None 
     arguments = {
         "PYTHON": minor,
         "ENVIRONMENT": environment.name,
-        "LOCK": environment.lock_digest()[:12],
+        "LOCK": lock_digest(environment)[:12],
     }
     return Recipe(
         reference=parse_reference(built_reference(environment)).docker,
