@@ -1,8 +1,8 @@
 """Let `llmbx explain` judge recorded runs with known faults, and count how often it is right.
 
-    python benchmarks/explain FOLDER [--markdown FILE]
+    python benchmarks/explain FOLDER/LIST.json [--markdown FILE]
 
-FOLDER is one that record.py wrote. A cause is right if it is named first, of a pair if both are the first two. A share
+FOLDER/LIST.json is what record.py wrote, of all of a list or a part. A cause is right if it is named first, of a pair if both are the first two. A share
 is right if the time that it says was lost differs from what the paired runs took longer by at most 10 % of the step.
 Faults that cost less than 2 % of a step by the paired runs are in the table, but not counted.
 """
@@ -139,6 +139,8 @@ def of_healthy(install: Path, runs: list[dict[str, Any]]) -> list[str]:
                 false += [cause for cause in named if not (beside and cause == "cpu-contention")]
                 contention += "cpu-contention" in named
                 count += 1
+        if not count:
+            continue
         where = "beside other work" if beside else "alone"
         right = f", cpu-contention named in {contention}" if beside else ""
         wrong = f" ({', '.join(false)})" if false else ""
@@ -149,12 +151,12 @@ def of_healthy(install: Path, runs: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     """Judge a folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("truth", type=Path)
     parser.add_argument("--markdown", type=Path)
     options = parser.parse_args()
-    truth = json.loads((options.folder / "truth.json").read_text())
-    install = options.folder.absolute() / "install"
-    judged = [judge(install, name, entry) for name, entry in truth["faults"].items()]
+    truth = json.loads(options.truth.read_text())
+    install = options.truth.absolute().parent / "install"
+    judged = [judge(install, name, entry) for name, entry in truth.get("faults", {}).items()]
     acted = [run for run in judged if run.counts]
     single, pairs = [run for run in acted if not run.pair], [run for run in acted if run.pair]
     with_rank = [run for run in single if run.true[0].get("rank") is not None]
@@ -166,6 +168,7 @@ def main() -> None:
         f"- both named: {sum(run.both for run in pairs)} of {len(pairs)} pairs",
         f"- share within 10 points: {sum(run.near for run in acted)} of {len(acted)}",
         *of_healthy(install, truth.get("healthy_runs", [])),
+        *(f"- {name}: not run: {reason}" for name, reason in truth.get("not_run", {}).items()),
     ]
     print("\n".join(lines))
     if options.markdown:

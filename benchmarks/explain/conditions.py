@@ -32,6 +32,10 @@ while True:
 Action = dict[str, Any]
 
 
+class NotRun(Exception):
+    """A training failed, or what a fault needs is not on this machine."""
+
+
 class Ranks:
     """The processes of a training, by the file of faults in their environment."""
 
@@ -180,8 +184,11 @@ def end(process: subprocess.Popen[Any]) -> None:
 
 
 def call(*argv: str) -> None:
-    """Run a command that must succeed."""
-    subprocess.run(argv, check=True, capture_output=True)
+    """Run a command that must succeed. Raises `NotRun`."""
+    try:
+        subprocess.run(argv, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise NotRun(f"{' '.join(argv)}: {getattr(error, 'stderr', '') or error}") from error
 
 
 @contextlib.contextmanager
@@ -189,6 +196,7 @@ def network(actions: list[Action], interface: str) -> Iterator[dict[str, Any]]:
     """A namespace for the second rank, with two links or a relay to it; yields what the ranks must know."""
     relays = [action for action in actions if action["do"] == "relay"]
     rates = [action for action in actions if action["do"] == "rate"]
+    remove_network()  # of a recording that was killed
     call("ip", "netns", "add", NAMESPACE)
     process = None
     try:
@@ -212,9 +220,14 @@ def network(actions: list[Action], interface: str) -> Iterator[dict[str, Any]]:
     finally:
         if process is not None:
             end(process)
-        subprocess.run(["ip", "netns", "del", NAMESPACE], check=False)
-        for link in ("fast", "slow"):
-            subprocess.run(["ip", "link", "del", f"lf-{link}"], check=False, capture_output=True)
+        remove_network()
+
+
+def remove_network() -> None:
+    """Remove the namespace and its links, if there are any."""
+    names = [("netns", NAMESPACE), *(("link", f"lf-{link}") for link in ("fast", "slow"))]
+    gone = [subprocess.run(["ip", kind, "del", name], check=False, capture_output=True) for kind, name in names]
+    if not all(done.returncode for done in gone):
         time.sleep(0.2)
 
 
@@ -247,7 +260,10 @@ def preferred() -> Iterator[None]:
 @contextlib.contextmanager
 def swap() -> Iterator[None]:
     """Swap to compressed memory, for a short time."""
-    Path("/sys/block/zram0/disksize").write_text("512M")
+    try:
+        Path("/sys/block/zram0/disksize").write_text("512M")
+    except OSError as error:
+        raise NotRun(f"swap needs /dev/zram0: {error}") from error
     call("mkswap", "/dev/zram0")
     call("swapon", "/dev/zram0")
     try:

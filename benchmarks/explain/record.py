@@ -2,10 +2,11 @@
 
     python benchmarks/explain/record.py LIST.toml FOLDER [--only NAME,NAME] [--python PYTHON] [--healthy N]
 
-FOLDER/install has the runs, FOLDER/truth.json which run belongs to which fault (`run`, its paired `healthy` run, and of
+FOLDER/install has the runs, FOLDER/LIST.json which run belongs to which fault (`run`, its paired `healthy` run, and of
 a pair the run with its `first` fault only), and what they lost by the clock of rank 0: seconds and share of a step.
 PYTHON has torch (default: an environment in FOLDER/install, built if needed). With `--healthy`, N healthy runs, and as
-many beside other work. What is there already is kept. Needs root, cgroups of version 1 and iproute2.
+many beside other work. What is there already is kept, so that it can be ended and started again. Needs root, cgroups
+of version 1 and iproute2.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +25,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import conditions
+
+from conditions import NotRun
 
 from llmbx.catalog.environments import load_environment
 from llmbx.model import ImageRequest
@@ -36,17 +40,13 @@ Fault = dict[str, Any]
 Truth = dict[str, Any]
 
 
-class Failed(Exception):
-    """A training failed."""
-
-
 class Recorder:
     """Runs trainings in one install."""
 
-    def __init__(self, folder: Path, python: str) -> None:
+    def __init__(self, folder: Path, name: str, python: str) -> None:
         self.folder, self.install = folder, folder / "install"
-        self.python, self.file = python, folder / "faults.json"
-        self.truth_file = folder / "truth.json"
+        self.python, self.file = python, folder / "faults.now"
+        self.truth_file = folder / f"{name}.json"
         self.install.mkdir(parents=True, exist_ok=True)
         self.truth: Truth = json.loads(self.truth_file.read_text()) if self.truth_file.exists() else {}
         self.healthy: dict[str, str] = self.truth.get("healthy", {})
@@ -66,6 +66,7 @@ class Recorder:
             costs = [slow - usual]
         entry["shares"] = [round(cost / slow, 4) for cost in costs]
         self.truth.setdefault("faults", {})[fault["name"]] = entry
+        self.truth.get("not_run", {}).pop(fault["name"], None)
         self.keep()
         print(f"{fault['name']:34} {usual:.4f} -> {slow:.4f} s, shares {entry['shares']}", flush=True)
 
@@ -76,6 +77,11 @@ class Recorder:
         self.truth.setdefault("healthy_runs", []).append({"run": run, "beside": beside})
         self.keep()
         print(f"healthy{' beside other work' * beside}: {self.step_s(run):.4f} s", flush=True)
+
+    def refuse(self, fault: Fault, reason: str) -> None:
+        """Keep why a fault could not be recorded."""
+        self.truth.setdefault("not_run", {})[fault["name"]] = reason.splitlines()[-1]
+        self.keep()
 
     def keep(self) -> None:
         """Write what is known."""
@@ -158,7 +164,7 @@ class Recorder:
         finally:
             injection.close()
         if done.returncode not in (0, 3, 5):
-            raise Failed((done.stderr.strip() or done.stdout)[-300:])
+            raise NotRun((done.stderr.strip() or done.stdout)[-300:])
         run = str(json.loads(done.stdout)["run_id"])
         for large in self.folder_of(run).glob("checkpoint*.pt"):
             large.unlink()
@@ -203,8 +209,9 @@ def main() -> None:
     options = parser.parse_args()
     faults = tomllib.loads(options.list.read_text())["faults"]
     install = options.folder.absolute() / "install"
-    recorder = Recorder(install.parent, options.python or python_with_torch(install))
+    recorder = Recorder(install.parent, options.list.stem, options.python or python_with_torch(install))
     names = options.only.split(",") if options.only else [fault["name"] for fault in faults]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with conditions.preferred():
         record_all(recorder, [fault for fault in faults if fault["name"] in names], options)
 
@@ -217,8 +224,9 @@ def record_all(recorder: Recorder, faults: list[Fault], options: argparse.Namesp
         if not over and fault["name"] not in recorder.truth.get("faults", {}):
             try:
                 recorder.record(fault)
-            except Failed as error:
+            except NotRun as error:
                 print(f"{fault['name']}: not run: {error}", flush=True)
+                recorder.refuse(fault, str(error))
     healthy = [run["beside"] for run in recorder.truth.get("healthy_runs", [])]
     for beside in (False, True):
         for _ in range(options.healthy - healthy.count(beside)):

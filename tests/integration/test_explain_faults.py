@@ -43,7 +43,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, shared_install: Path) -> 
 
 @pytest.mark.parametrize(("fault", "rank"), FAULTS.items())
 def test_an_injected_fault_is_named_first(llmbx: Llmbx, recorded: Path, fault: str, rank: int) -> None:
-    runs: dict[str, Any] = json.loads((recorded / "truth.json").read_text())["faults"][fault]
+    runs: dict[str, Any] = json.loads((recorded / "tuning.json").read_text())["faults"][fault]
     env = {"LLMBX_PLUGINS": str(PROGRAM / "mini")}
     done = llmbx("explain", runs["run"], "--format", "json", install=recorded / "install", env=env)
     first = json.loads(done.stdout)["causes"][0]
