@@ -7,16 +7,18 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx.api import UsageError
+from llmbx.api import RunSpec, UsageError
 from llmbx_explain import cli
 from llmbx_explain.slow.budget import Part, losses, mean_s
 from llmbx_explain.slow.causes import Cause, SlowRun
 from llmbx_explain.slow.evidence import Evidence
 from llmbx_explain.slow.explain import ITSELF, explained
+from llmbx_explain.slow.processors import SWITCH_S
 from llmbx_explain.slow.render import text
 from llmbx_explain.slow.sections import sections
 from llmbx_explain.slow.table import CAUSES
@@ -101,6 +103,27 @@ def test_a_little_contention_on_all_ranks_is_usual() -> None:
     assert explain(run_of(clocks, columns)).causes == ()
 
 
+def test_threads_of_all_ranks_that_take_turns() -> None:
+    clocks = clocks_of(even_work())
+    columns = {**ran(clocks), **{f"rank{row}.switches": np.full(STEPS - 2, 2000.0) for row in range(4)}}
+    columns |= {f"rank{row}.preempted": np.full(STEPS - 2, 500.0) for row in range(4)}
+    named = first(slow := explain(run_of(clocks, columns, threads=((2, 1),) * 4)))
+    assert (named.id, named.rank, named.certainty) == ("threads", None, "sure")
+    assert lost(slow, named) == pytest.approx(100 * 2500 * SWITCH_S / 0.32, abs=1)
+    assert explain(run_of(clocks, columns, threads=((2, 2),) * 4)).causes == (), "each thread has a core"
+
+
+@pytest.mark.parametrize(("moves", "cause"), [(0.1, "expert-imbalance"), (0.0, "slow-rank")])
+def test_an_imbalance_of_experts_moves_with_the_routing(moves: float, cause: str) -> None:
+    work = even_work()
+    more = 0.1 * (1 + moves * np.random.default_rng(2).standard_normal(STEPS)) * np.sign(moves or 1)
+    work[1] += more
+    work[[0, 2, 3]] -= (more - 0.1) / 3 + (0.1 / 3 if moves else 0.0)
+    clocks = clocks_of(work)
+    named = first(explain(run_of(clocks, ran(clocks), final={"model.expert_model_parallel_size": 4})))
+    assert (named.id, named.rank, named.certainty) == (cause, 1, "sure")
+
+
 def test_a_rank_that_is_stopped_at_times() -> None:
     work, stopped = even_work(), np.zeros(STEPS)
     stopped[::10] = 1.0
@@ -163,7 +186,8 @@ def test_a_network_that_is_narrow_takes_as_long_in_each_step() -> None:
 def test_first_steps_that_are_slow_and_steps_that_get_slower() -> None:
     number = np.arange(STEPS)
     warm = clocks_of(even_work() + 0.5 * 0.5 ** (number / 10))
-    assert first(explain(run_of(warm, ran(warm)))).id == "warm-up"
+    assert first(slow := explain(run_of(warm, ran(warm)))).id == "warm-up" and slow.step_s is not None
+    assert lost(slow, first(slow)) == pytest.approx(100 * 0.5 * 14.4 / STEPS / slow.step_s, abs=1)
     drift = clocks_of(even_work() + 0.001 * number)
     named = first(slow := explain(run_of(drift, ran(drift))))
     assert named.id == "drift" and lost(slow, named) == pytest.approx(100 * 0.1 / 0.42, abs=4)
@@ -188,6 +212,15 @@ def test_work_that_differs_from_the_other_run(key: str, before: object, after: o
     assert named.share == pytest.approx(1.0, abs=0.02) and f"{key} {before} -> {after}" in named.evidence[0]
 
 
+@pytest.mark.parametrize(("kind", "cause"), [("none", ["graphs-off"]), ("local", [])])
+def test_graphs_that_were_asked_for_and_are_off(kind: str, cause: list[str], spec: RunSpec) -> None:
+    clocks = clocks_of(even_work(seconds=0.4))
+    asked = msgspec.structs.replace(spec, cuda_graphs=True)
+    run = run_of(clocks, ran(clocks), final={"model.cuda_graph_impl": kind}, spec=asked)
+    slow = explained(run, None, "the reference", 0.32)
+    assert [named.id for named in slow.causes] == cause
+
+
 def test_a_network_that_is_slower_than_in_the_other_run() -> None:
     usual, slow = clocks_of(even_work()), clocks_of(even_work(), shared=0.12)
     named = first(explain(run_of(slow, ran(slow)), run_of(usual, ran(usual))))
@@ -203,7 +236,8 @@ def gpus(clocks: Any, mhz: dict[int, float] | None = None, **more: Any) -> Evide
     for row in range(4):
         columns[f"gpu{row}.clock.sm"] = float((mhz or {}).get(row, 1900.0))
         columns[f"gpu{row}.busy"] = 99.0
-    facts = {f"gpu{row}": {"uuid": f"GPU-synthetic-{row}", "sm_max_mhz": 1980} for row in range(4)}
+    of_all = {"sm_max_mhz": 1980, **more.pop("facts", {})}
+    facts = {f"gpu{row}": {"uuid": f"GPU-synthetic-{row}", **of_all} for row in range(4)}
     return run_of(clocks, {**columns, **more.pop("columns", {})}, facts, **more)
 
 
@@ -239,6 +273,18 @@ def test_a_gpu_with_another_process() -> None:
     assert (named.id, named.rank, named.certainty) == ("foreign-gpu-process", 1, "sure")
 
 
+@pytest.mark.parametrize(
+    ("cores", "cause"), [({1: 40.0}, "numa-binding"), ({}, "slow-gpu"), (dict.fromkeys(range(4), 40.0), "slow-gpu")]
+)
+def test_a_rank_on_cores_that_are_far_from_its_gpu(cores: dict[int, float], cause: str) -> None:
+    work = even_work()
+    work[1] *= 1.3
+    columns = {f"rank{row}.cpu": cores.get(row, 3.0) for row in range(4)}
+    run = gpus(on_gpus(work), columns=columns, facts={"near_cpus": "0xffff"})
+    named = first(explain(run))
+    assert (named.id, named.rank, named.certainty) == (cause, 1, "sure")
+
+
 def test_a_clock_that_is_capped_by_a_tenth_is_told_from_slower_software() -> None:
     """Of 20 pairs of runs each, at other clocks, noise and shares of the work that the clock matters for."""
     capped = software = 0
@@ -271,6 +317,19 @@ def test_time_of_a_rank_for_which_nobody_waits_costs_nothing() -> None:
     clocks = late(0)
     part = Part(own=np.eye(4)[1][:, None] * np.full(STEPS - 2, 0.1))
     assert losses(clocks, [part]) == [pytest.approx(0.0, abs=1e-9)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shares_and_what_is_unexplained_are_the_whole(seed: int) -> None:
+    """Of runs in which anything may happen at once; `explain` checks it."""
+    chance = np.random.default_rng(seed)
+    work = even_work(seed=seed) + 0.1 * chance.random((4, STEPS)) * (chance.random((4, 1)) < 0.3)
+    work[:, :: int(chance.integers(3, 40))] += float(chance.random())
+    clocks = clocks_of(work, data=0.1 * float(chance.random()), shared=0.2 * chance.random(STEPS) ** 3)
+    columns = ran(clocks, {0: 0.1 * float(chance.random())})
+    for measure, most in (("run_delay", 1e5), ("throttled", 1e5), ("major_faults", 100), ("io.read_bytes", 1e6)):
+        columns[f"rank{int(chance.integers(4))}.{measure}"] = most * chance.random(STEPS - 2)
+    assert all(0 <= cause.share <= 1 for cause in explain(run_of(clocks, columns)).causes)
 
 
 def test_each_cause_has_something_to_confirm_and_to_do() -> None:

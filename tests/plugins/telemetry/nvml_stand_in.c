@@ -59,6 +59,10 @@ int nvmlDeviceGetTotalEnergyConsumption(void *h, unsigned long long *value) {
   *value = (unsigned long long)(1000 * stand_in_energy(now()));
   return supports_energy ? 0 : NOT_SUPPORTED;
 }
+int nvmlDeviceGetCpuAffinity(void *h, unsigned size, unsigned long *words) {
+  words[0] = number(h) < GPUS / 2 ? 0xfful : 0xff00ul;
+  return 0;
+}
 int nvmlDeviceGetUtilizationRates(void *h, unsigned *values) { values[0] = 97, values[1] = 40; return 0; }
 int nvmlDeviceGetMemoryInfo_v2(void *h, unsigned long long *values) {
   if ((unsigned)values[0] != (40 | 2 << 24)) return 2;

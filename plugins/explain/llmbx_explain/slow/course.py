@@ -17,6 +17,10 @@ LATER = 0.5
 """The share of the steps, at the end, that is called later."""
 LEAST_SHARE = 0.05
 """Share of a step that a change over the run costs at least."""
+HALVES, LONGEST_HALF = 40, 0.35
+"""How many half-lives are tried, and the longest as a share of the steps: a longer one cannot be told from a drift."""
+FITS = 0.9
+"""Share of the variation that a curve explains if the times follow it."""
 GROWS = 0.03
 TREND = 0.6
 """Least correlation of the step time with the number of the step, to call it a drift."""
@@ -63,9 +67,23 @@ def _first_steps(times: Floats) -> Floats:
     fast = np.flatnonzero(times <= later * 1.02)
     end = int(fast[0]) if len(fast) else 0
     excess = np.zeros_like(times)
-    if end and times[0] > SLOW * later:
-        excess[:end] = times[:end] - later
-    return excess
+    if not end or times[0] <= SLOW * later:
+        return excess
+    excess[:end] = times[:end] - later
+    fitted = _fading(times)
+    return excess if fitted is None else fitted
+
+
+def _fading(times: Floats) -> Floats | None:
+    """Return what fades by halves in equal numbers of steps, if the times do: later steps have some of it, too."""
+    number, best = np.arange(len(times), dtype=float), (np.inf, np.zeros_like(times))
+    for half in np.geomspace(1, LONGEST_HALF * len(times), HALVES):
+        shape = 0.5 ** (number / half)
+        (height, _), left, _, _ = np.linalg.lstsq(np.column_stack((shape, np.ones_like(shape))), times, rcond=None)
+        if len(left) and left[0] < best[0] and height > 0:
+            best = (float(left[0]), height * shape)
+    explains = best[0] < (1 - FITS) * float(((times - times.mean()) ** 2).sum())
+    return best[1] if explains else None
 
 
 def _finding(case: Case, cause: str, times: Floats, text: str) -> Finding:

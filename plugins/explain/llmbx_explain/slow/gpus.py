@@ -16,6 +16,8 @@ LOWER = 0.97
 SLOWED = 0.05
 """Share of the time that a reason has to hold longer than elsewhere to be the reason."""
 MOVES = 0.5
+FAR = 0.5
+"""Share of the samples in which a rank is on cores of another NUMA node than its GPU's."""
 REASONS = {
     "throttle-thermal": ("throttled.thermal", 0x20 | 0x40, "temperature"),
     "throttle-power": ("throttled.power", 0x04 | 0x80, "power limit"),
@@ -143,6 +145,28 @@ def has_foreign_process(case: Case, row: int) -> Line | None:
         "counter",
         f"telemetry: {gpu}.foreign_processes: {foreign.max():.0f} ({100 * (foreign > 0).mean():.0f} % of the steps)",
     )
+
+
+def is_far_from_gpu(case: Case, row: int) -> Line | None:
+    """Return the evidence that a rank runs on cores that are not next to its GPU, but its peers do."""
+    shares = {rank: _share_far(case, rank) for rank in (row, *case.peers(row))}
+    theirs = [share for rank, share in shares.items() if rank != row and share is not None]
+    share = shares[row]
+    if share is None or share < FAR or (theirs and float(np.median(theirs)) >= FAR):
+        return None
+    rank, gpu = case.clocks.ranks[row], case.counters.gpus[row]
+    text = f"telemetry: rank{rank}.cpu: on cores that are not next to {gpu} in {100 * share:.0f} % of the samples"
+    return Line("counter", text)
+
+
+def _share_far(case: Case, row: int) -> float | None:
+    """The share of a rank's samples on cores that the driver does not call next to its GPU; None if unknown."""
+    mask = case.counters.fact(row, case.counters.gpus[row] or "", "near_cpus")
+    cores = case.counters.samples_of_rank(row, "cpu")
+    if not isinstance(mask, str) or not len(cores):
+        return None
+    near = int(mask, 16)
+    return float(np.mean([not near >> int(core) & 1 for core in cores]))
 
 
 def clock_is_usual(case: Case, row: int) -> Line | None:

@@ -15,6 +15,8 @@ from .finding import Finding, Line
 WAITED = "schedstat: ready, but did not run for"
 DISTURBED = 0.25
 """A step of which this share was lost to other work on all ranks: less is usual on a machine that others use."""
+SWITCH_S = 28e-6
+"""What a switch between threads of one rank costs it: four threads on a core, by the run without (tuning.toml)."""
 FULL = 0.9
 """Share of a step after which a rank has no more time to lose to its processors."""
 
@@ -28,6 +30,8 @@ def processors(case: Case) -> Iterator[Finding]:
     waited = np.maximum(0, _delayed(case) - _counted_twice(case, throttled))
     crowded = np.array([_has_too_many_threads(case, row) for row in range(len(waited))])
     waited[crowded] = 0.0  # the rank's own threads wait for each other
+    if crowded.all():
+        yield from _crowded(case)
     common = _common(case, waited, crowded)
     special = _usable(case, waited - common)
     if case.alone(special) is None or special.mean(axis=1).max() < case.usual_s:
@@ -37,6 +41,22 @@ def processors(case: Case) -> Iterator[Finding]:
     everywhere = _usable(case, np.where(special.any(axis=1, keepdims=True), common, waited))
     if everywhere.mean(axis=1).max() >= DISTURBED * case.step_s:
         yield _finding(case, "cpu-contention", everywhere, WAITED, is_everywhere=True)
+
+
+def _crowded(case: Case) -> Iterator[Finding]:
+    """What all ranks lose to threads that take turns on too few cores; of one rank, its peers tell."""
+    switches = case.counters.of_rank("switches") + case.counters.of_rank("preempted")
+    times = np.clip(np.nan_to_num(switches) * SWITCH_S, 0, FULL * case.clocks.own)
+    row = int(times.mean(axis=1).argmax())
+    if times[row].mean() < case.least_s:
+        return
+    (threads, cores), rank = case.run.threads[row], case.clocks.ranks[row]
+    taken = f"{np.nanmean(switches[row]):.0f} switches of its threads a step"
+    lines = [
+        Line("configuration", f"step_clocks/rank-{rank}.bin: {threads} threads on {cores} cores"),
+        Line("counter", f"telemetry: rank{rank}: {taken}, {times[row].mean():.3g} s at {1e6 * SWITCH_S:.0f} µs each"),
+    ]
+    yield Finding(id="threads", part=Part(own=times), lines=lines)
 
 
 def _common(case: Case, waited: Floats, crowded: NDArray[np.bool_]) -> Floats:

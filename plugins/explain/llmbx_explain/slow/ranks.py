@@ -7,13 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from .budget import Part
-from .case import Case, is_certain
+from .case import Case, is_certain, moves_with
 from .clocks import Floats
 from .finding import Finding, Line
-from .gpus import clock_is_usual, has_foreign_process
+from .gpus import clock_is_usual, has_foreign_process, is_far_from_gpu
 
 CPU_SHARE = 0.5
 """Share of what a rank takes longer that it must have run, to say that it computes more."""
+ROUTED = 0.4
+"""Correlation of a rank's work with what its peers do less: tokens that one expert gets, another does not."""
 
 
 def ranks(case: Case) -> Iterator[Finding]:
@@ -35,12 +37,23 @@ def _cause(case: Case, row: int, excess: Floats) -> Finding:
     if case.clocks.devices[row] != "cpu":
         return _slow_gpu(case, row, excess, clock)
     ran = float(case.ran[row] - np.median(case.ran[peers])) if peers else 0.0
-    cause = "expert-imbalance" if case.has_experts else "slow-rank"
-    if case.has_experts:
-        excess = excess * len(peers) / (len(peers) + 1)  # balanced, the others do what it does not
     if ran > CPU_SHARE * excess.mean():
         clock.append(Line("counter", f"telemetry: rank{rank}.ran: {ran:.3g} s a step more than its peers"))
-    return of_row(cause, case, row, excess, clock)
+    return _imbalance(case, row, excess, clock) or of_row("slow-rank", case, row, excess, clock)
+
+
+def _imbalance(case: Case, row: int, excess: Floats, lines: list[Line]) -> Finding | None:
+    """Tokens that an expert gets are not with others: what a rank does more in a step, its peers do less."""
+    peers = case.peers(row)
+    if not case.has_experts or not peers:
+        return None
+    routed = moves_with(case.work[row], -case.work[peers].mean(axis=0))
+    if routed < ROUTED:
+        return None
+    text = f"step_clocks: what it works more in a step, its peers work less (correlation {-routed:.2f})"
+    experts = Line("configuration", "configs/final.json: experts are shared out over the ranks")
+    balanced = excess * len(peers) / (len(peers) + 1)  # then the others do what it does not
+    return of_row("expert-imbalance", case, row, balanced, [*lines, Line("clock", text), experts])
 
 
 def _slow_gpu(case: Case, row: int, excess: Floats, clock: list[Line]) -> Finding:
@@ -48,8 +61,11 @@ def _slow_gpu(case: Case, row: int, excess: Floats, clock: list[Line]) -> Findin
     foreign, usual = has_foreign_process(case, row), clock_is_usual(case, row)
     if foreign is not None:
         return of_row("foreign-gpu-process", case, row, excess, [*clock, foreign])
-    if case.has_experts:
-        return of_row("expert-imbalance", case, row, excess, clock)
+    far, imbalance = is_far_from_gpu(case, row), _imbalance(case, row, excess, clock)
+    if far is not None:
+        return of_row("numa-binding", case, row, excess, [*clock, far])
+    if imbalance is not None:
+        return imbalance
     return of_row("slow-gpu", case, row, excess, [*clock, *([usual] if usual else [])])
 
 

@@ -89,6 +89,10 @@ CAUSES: dict[str, Advice] = {
         confirm="OMP_NUM_THREADS and the cores of the rank (taskset -p)",
         do="set OMP_NUM_THREADS to the cores of a rank",
     ),
+    "numa-binding": Advice(
+        confirm="`nvidia-smi topo -m` (CPU affinity) and the cores of the rank (taskset -p)",
+        do="bind each rank to the cores next to its GPU (numactl, --gpus-per-task with --gpu-bind, bindpcie)",
+    ),
     "foreign-gpu-process": Advice(
         confirm="`nvidia-smi` on the node",
         do="end the other process, or ask for the GPU alone",

@@ -722,6 +722,10 @@ class Nvml:
             value = ctypes.c_uint()
             error = self._call("nvmlDeviceGetMaxClockInfo", gpu.handle, clock, ctypes.byref(value))
             facts[fact] = None if error else value.value
+        words = (ctypes.c_ulong * 32)()
+        if self._call("nvmlDeviceGetCpuAffinity", gpu.handle, len(words), words) == 0:
+            bits = 8 * ctypes.sizeof(ctypes.c_ulong)
+            facts["near_cpus"] = hex(sum(word << bits * place for place, word in enumerate(words)))
         self.table.note("f", gpu.name.rstrip("."), json.dumps(facts))
 
     def _fields(self, gpu: Gpu, fields: tuple[tuple[int, int, str, str], ...]) -> Any:
