@@ -2,23 +2,24 @@
 
     python benchmarks/explain FOLDER/LIST.json [--markdown FILE]
 
-FOLDER/LIST.json is what record.py wrote, of all of a list or a part. A cause is right if it is named first, of a pair if both are the first two. A share
-is right if the time that it says was lost differs from what the paired runs took longer by at most 10 % of the step.
-Faults that cost less than 2 % of a step by the paired runs are in the table, but not counted.
+FOLDER/LIST.json is what record.py wrote, of all of a list or a part. A cause is right if it is named first, of a pair
+if both are the first two. A share is right if the time that it says was lost differs from what the paired runs took
+longer by at most 10 % of the step. Faults that cost less than 2 % of a step by the paired runs are in the table, but
+not counted.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Cause = dict[str, Any]
+sys.path.insert(0, str(Path(__file__).parent))
+from answers import Cause, explain, rank_of
+
 NEAR = 0.10
 LEAST = 0.02
 """Share of a step that a fault must cost to be counted."""
@@ -77,19 +78,6 @@ class Judged:
         return all(abs(a - b) <= NEAR for a, b in zip(shares, self.shares, strict=True))
 
 
-def explain(install: Path, run: str, *options: str) -> dict[str, Any]:
-    """Return what llmbx says of a run."""
-    command = [str(Path(sys.executable).with_name("llmbx")), "explain", run, *options, "--format", "json"]
-    environ = {**os.environ, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": os.devnull}
-    environ["LLMBX_PLUGINS"] = str(Path(__file__).with_name("mini"))
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(f"{run}: {done.stderr.strip()[-300:]}", file=sys.stderr)
-        return {}
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
-
-
 def judge(install: Path, name: str, entry: dict[str, Any]) -> Judged:
     """Return what is said of a fault."""
     against = ("--against", entry["healthy"]) if entry["against"] else ()
@@ -120,11 +108,6 @@ def table(judged: list[Judged]) -> list[str]:
         marks = marks if run.counts else "did not act | | "
         lines.append(f"| {run.name} | {true} | {named or 'nothing'} | {unexplained} | {marks} |")
     return lines
-
-
-def rank_of(cause: Cause) -> str:
-    """Return a rank as text."""
-    return "all" if cause.get("rank") is None else str(cause["rank"])
 
 
 def of_healthy(install: Path, runs: list[dict[str, Any]]) -> list[str]:

@@ -179,6 +179,12 @@ PAIRS = 6
 """In each half."""
 
 
+def late_with_experts(draw: Chance) -> Fault:
+    """Return a rank that is late for another reason than what its expert gets. Not of the first draw."""
+    usual = {"kind": "experts", "rows": 8}
+    return {**slow(draw, draw.randrange(2), False), "usual": usual, "framework": "mini", "name": "experts-slow-rank"}
+
+
 def name_of(drawn: Fault) -> str:
     """Return the ids of a fault's causes."""
     return "+".join(cause["id"] for cause in drawn["causes"])
@@ -220,7 +226,8 @@ def write(half: list[Fault], title: str, path: Path) -> None:
     lines = [f"# {title}."]
     counts: dict[str, int] = {}
     for drawn in half:
-        name = ("bridge-" if drawn["framework"] == "bridge" else "") + name_of(drawn)
+        drawn = dict(drawn)
+        name = drawn.pop("name", ("bridge-" if drawn["framework"] == "bridge" else "") + name_of(drawn))
         counts[name] = counts.get(name, 0) + 1
         number = f"-{counts[name]}" if counts[name] > 1 else ""
         lines += ["", "[[faults]]", f'name = "{name}{number}"']
@@ -247,12 +254,16 @@ def main() -> None:
     folder = Path(sys.argv[1])
     tuning, held_out = draw_all(Chance(SEED))
     drawn = f"drawn by draw.py with the seed {SEED}, before the first rule and the first run"
-    write(tuning, f"Faults for tuning: {drawn}", folder / "tuning.toml")
+    write([*tuning, late_with_experts(Chance(SEED))], f"Faults for tuning: {drawn}", folder / "tuning.toml")
     write(held_out, f"Faults held out: {drawn}", folder / "held_out.toml")
     singles_and_pairs, more = draw_all(Chance(SEED_OF_UNSEEN))
     pairs = [fault for fault in singles_and_pairs if "parts" in fault]
     drawn = f"drawn by draw.py with the seed {SEED_OF_UNSEEN}, after the first try and before the rules changed"
-    write([*pairs, *more[::-1]], f"Faults that no rule was tuned with: {drawn}", folder / "unseen.toml")
+    write(
+        [*pairs, late_with_experts(Chance(SEED_OF_UNSEEN)), *more[::-1]],
+        f"Faults that no rule was tuned with: {drawn}",
+        folder / "unseen.toml",
+    )
 
 
 if __name__ == "__main__":

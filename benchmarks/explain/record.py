@@ -25,7 +25,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import conditions
-
 from conditions import NotRun
 
 from llmbx.catalog.environments import load_environment
@@ -105,7 +104,11 @@ class Recorder:
         """Train once; return the id of the run."""
         actions = [dict(action) for action in fault.get("outside", [])]
         inside, condition = dict(fault.get("inside", {})), fault.get("condition", {})
-        content: dict[str, Any] = {"pin": fault["framework"] == "mini", "inside": inside}
+        content: dict[str, Any] = {
+            "pin": fault["framework"] == "mini",
+            "inside": inside,
+            "watch": fault.get("watch", {}),
+        }
         with contextlib.ExitStack() as stack:
             if condition.get("network"):
                 interface = inside.pop("interface", "fast")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from torch import distributed, nn
 from llmbx.entry.rank import Rank
 
 Tensor = torch.Tensor
+MOVES = 0.1
+"""By which share of it an expert's share of the tokens moves from step to step."""
 
 
 class Data:
@@ -121,6 +124,7 @@ class Experts(Data):
 
     shares: tuple[float, ...] = ()
     """The share of the tokens that each expert gets; empty: equal ones."""
+    chance = random.Random(1)
 
     def layers(self) -> nn.Module:
         expert = nn.Sequential(nn.Linear(WIDTH, 16 * WIDTH), nn.GELU(), nn.Linear(16 * WIDTH, WIDTH))
@@ -130,8 +134,7 @@ class Experts(Data):
         parts: Any = self.model
         hidden = parts["shared"](tokens[:, :-1])
         rows = hidden.flatten(0, 1)
-        shares = self.shares or (1 / self.this.world,) * self.this.world
-        sent = [int(len(rows) * share) for share in shares]
+        sent = [int(len(rows) * share) for share in self.routed()]
         sent[-1] += len(rows) - sum(sent)
         counts = torch.tensor(sent)
         received = torch.empty_like(counts)
@@ -143,6 +146,12 @@ class Experts(Data):
         self.reduce()
         self.update()
         return loss.item()
+
+    def routed(self) -> list[float]:
+        """Return the shares of this step: they move from step to step, as those of a router that learns."""
+        equal = (1 / self.this.world,) * self.this.world
+        moved = [share * self.chance.uniform(1 - MOVES, 1 + MOVES) for share in self.shares or equal]
+        return [share / sum(moved) for share in moved]
 
     def reduce(self) -> None:
         """Reduce the gradients of what all ranks have; an expert is only on its own."""
