@@ -91,7 +91,7 @@ CAUSES: dict[str, Advice] = {
     ),
     "numa-binding": Advice(
         confirm="`nvidia-smi topo -m` (CPU affinity) and the cores of the rank (taskset -p)",
-        do="bind each rank to the cores next to its GPU (numactl, --gpus-per-task with --gpu-bind, bindpcie)",
+        do="bind each rank to the cores next to its GPU (numactl, srun --cpu-bind, or bindpcie)",
     ),
     "foreign-gpu-process": Advice(
         confirm="`nvidia-smi` on the node",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ class Watchers:
 
     def __init__(self, settings: dict[str, Any], this: Rank, address: str) -> None:
         self.this, self.number, self.traceml, self.nvrx = this, 0, None, None
-        sys.path += [settings[name] for name in ("traceml", "nvrx") if name in settings]
         if "traceml" in settings:
             world, local = str(this.world), str(this.number)
             os.environ |= {"RANK": local, "WORLD_SIZE": world, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": world}
@@ -75,7 +73,7 @@ class Watchers:
 
 
 def straggler_report() -> Any:
-    """Return NVRx's package. Without a GPU it needs a library of CUDA, and two of its calls do nothing here."""
+    """Return NVRx's package. Without a GPU its calls of CUDA and CUPTI do nothing: sections are by the host's clock."""
     import ctypes
 
     import nvidia  # type: ignore[import-not-found]
@@ -83,7 +81,9 @@ def straggler_report() -> Any:
     cupti = Path(next(iter(nvidia.__path__))) / "cuda_cupti/lib/libcupti.so.12"
     ctypes.CDLL(str(cupti), ctypes.RTLD_GLOBAL)
     from nvidia_resiliency_ext import straggler  # type: ignore[import-not-found]
+    from nvidia_resiliency_ext.straggler.cupti import CuptiManager  # type: ignore[import-not-found]
 
     torch.cuda.synchronize = lambda *_: None
-    straggler.Detector._get_kernel_summaries = classmethod(lambda _: {})
+    for name in ("initialize", "start_profiling", "stop_profiling", "get_results", "reset_results"):
+        setattr(CuptiManager, name, lambda _: {})
     return straggler
