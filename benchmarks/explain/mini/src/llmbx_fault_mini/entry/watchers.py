@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import importlib
 import json
 import os
 from collections.abc import Iterator
@@ -26,8 +28,7 @@ class Watchers:
         if "traceml" in settings:
             world, local = str(this.world), str(this.number)
             os.environ |= {"RANK": local, "WORLD_SIZE": world, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": world}
-            import traceml_ai
-
+            traceml_ai = importlib.import_module("traceml_ai")
             host = {"aggregator_host": address, "aggregator_port": settings["port"]}
             traceml_ai.init(mode="auto", session_id=settings["session"], logs_dir=settings["logs"], **host)
             self.traceml = traceml_ai
@@ -74,16 +75,12 @@ class Watchers:
 
 def straggler_report() -> Any:
     """Return NVRx's package. Without a GPU its calls of CUDA and CUPTI do nothing: sections are by the host's clock."""
-    import ctypes
-
-    import nvidia  # type: ignore[import-not-found]
-
-    cupti = Path(next(iter(nvidia.__path__))) / "cuda_cupti/lib/libcupti.so.12"
+    cupti = Path(next(iter(importlib.import_module("nvidia").__path__))) / "cuda_cupti/lib/libcupti.so.12"
     ctypes.CDLL(str(cupti), ctypes.RTLD_GLOBAL)
-    from nvidia_resiliency_ext import straggler  # type: ignore[import-not-found]
-    from nvidia_resiliency_ext.straggler.cupti import CuptiManager  # type: ignore[import-not-found]
+    straggler = importlib.import_module("nvidia_resiliency_ext.straggler")
+    manager = importlib.import_module("nvidia_resiliency_ext.straggler.cupti").CuptiManager
 
     torch.cuda.synchronize = lambda *_: None
     for name in ("initialize", "start_profiling", "stop_profiling", "get_results", "reset_results"):
-        setattr(CuptiManager, name, lambda _: {})
+        setattr(manager, name, lambda _: {})
     return straggler
