@@ -19,8 +19,8 @@ from .explain import ITSELF, explained
 MOST_COLUMNS, MOST_ROWS = 60, 32
 """Cells of the picture of waits: of more steps and ranks, several share one."""
 MOST_SERIES, MOST_POINTS = 8, 240
-LEVELS = (0.02, 0.05, 0.1, 0.2, 0.4)
-"""Shares of a step from which a cell of the picture of waits is darker."""
+LEVELS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)
+"""Shares of a step from which a cell of the picture of waits is darker. The first shows the ranks that wait least."""
 MEASURES = (
     ("gpu", "clock.sm", "Clock of the GPU", "MHz", 1.0, "level"),
     ("gpu", "power", "Power of the GPU", "W", 1e-3, "level"),
@@ -128,10 +128,7 @@ def _waits(clocks: Clocks) -> Iterator[Chart]:
         for steps in columns:
             seconds = float(waits[np.ix_(places, steps)].mean())
             level = int(np.searchsorted(LEVELS, seconds / clocks.step_s, side="right")) - 1
-            if level >= 0:
-                cells[level].append(_cell(clocks, places, steps, seconds))
-    if not any(cells):
-        return
+            cells[max(0, level)].append(_cell(clocks, places, steps, seconds))
     ends = [*LEVELS[1:], None]
     series = [
         Series(name=_level(first, last), points=tuple(points), marks="cells")
