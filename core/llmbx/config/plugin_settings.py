@@ -69,7 +69,7 @@ def _check_options(layer: Layer, kind: type[Settings]) -> None:
         return
     types = hints(kind)
     for name, value in layer.values.items():
-        if name in types and not isinstance(value, dict):
+        if name in types and not isinstance(value, dict | list | tuple):  # those only after `normalize`
             convert(value, types[name], f"{layer.origins[name]} {value}")
 
 

@@ -309,7 +309,7 @@ def _print(
     from .suite.page import sentence
 
     if format_ == "json":
-        print_json({"summary": summary, "outcomes": list(outcomes.values())})
+        print_json({"summary": summary, "outcomes": [outcome.replace(evidence={}) for outcome in outcomes.values()]})
     elif format_ in FORMATS:
         rows = [{name: getattr(row, name) for name in CSV} for row in summary.rows]
         print_rows(rows, COLUMNS if format_ == "table" else CSV, format_)

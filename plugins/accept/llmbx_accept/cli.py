@@ -136,7 +136,7 @@ def speed(request: Request | None, node_list: str | None, budget_s: float, forma
     nodes = Launcher.node_names(node_list) if node_list else ()
     report = measure_speed(
         load_workspace(), request, nodes, budget_s=budget_s, say=lambda line: click.echo(f"llmbx: {line}", err=True)
-    )
+    ).report
     if format_ == "json":
         print_json(report)
     else:

@@ -52,6 +52,9 @@ CLOCK_SKEW_S = 60.0
 ON_NODE = ("account", "partition", "qos", "reservation", "constraint", "time")
 """sbatch options that are also used for a command on a single node."""
 
+ON_NODES_MINUTES = 5
+"""Time limit of a command on many nodes: if its srun is killed, Slurm may keep its job until then."""
+
 STOPPED = ("cancelled", "timeout", "preempted")
 """Verdicts of jobs that were stopped from outside; error messages of their ranks are not the cause."""
 
@@ -163,7 +166,8 @@ class SlurmLauncher(Launcher):
             raise InfraError("srun is not on PATH: this machine cannot reach the nodes")
         explicit = settings.get("sbatch", {})
         count = len(nodes) or os.environ.get("SLURM_JOB_NUM_NODES", "1")
-        where = ["--overlap"] if inside else [f"--{key}={explicit[key]}" for key in ON_NODE if explicit.get(key)]
+        options = [f"--{key}={explicit[key]}" for key in ON_NODE if explicit.get(key)]
+        where = ["--overlap"] if inside else [*options, f"--time={ON_NODES_MINUTES}"]
         chosen = [f"--nodelist={','.join(nodes)}"] if nodes else []
         every = (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0")
         return ("srun", *every, f"--job-name={name}", *where, *chosen, *argv)

@@ -176,13 +176,20 @@ def with_option(spec: RunSpec, key: str, value: str, origin: str) -> RunSpec:
     return new
 
 
-def long_options(values: Mapping[str, Scalar]) -> dict[str, str]:
-    """Options as strings: true becomes an empty value (a flag), false and None are omitted."""
-    return {
-        key: "" if value is True else str(value)
-        for key, value in values.items()
-        if value is not False and value is not None
-    }
+def long_options(values: Mapping[str, Any]) -> dict[str, str]:
+    """Options as strings: true becomes an empty value (a flag), false and None are omitted, lists name nodes."""
+    return {key: _text(key, value) for key, value in values.items() if value is not False and value is not None}
+
+
+def _text(key: str, value: Any) -> str:
+    if value is True or isinstance(value, str | int | float):
+        return "" if value is True else str(value)
+    of_nodes = key in ("nodelist", "exclude")
+    names = value if of_nodes and isinstance(value, list | tuple) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        expected = "a list of names of nodes" if of_nodes else "a text, a number or true"
+        raise UsageError(f"sbatch option {key}: expected {expected}, got {value!r}")
+    return ",".join(names)
 
 
 def _origin_key(path: str) -> str:

@@ -26,7 +26,7 @@ class Part(HandlingRequest, frozen=True, rename={"with_": "with"}):
     """One product of a plan. Lists are factors of the product, all other values apply to all its cells.
 
     `gpus` contains numbers and doubling ranges ("64-512"), `set` maps `--set` keys to values or lists of values.
-    `each_node` is a list of nodes such as "n[01-16]": every cell runs on each of them alone. `name`
+    `each_node` names nodes, "n[01-16]" or a list: every cell runs on each of them alone. `name`
     distinguishes the cells of this part from equal cells of other parts. The other keys are the options of `llmbx run`.
     None means that the key is not set; false, 0 and an empty list are explicit values.
     """
@@ -39,7 +39,7 @@ class Part(HandlingRequest, frozen=True, rename={"with_": "with"}):
     gpu_type: Names | None = None
     gpus: int | str | tuple[int | str, ...] | None = None
     set: dict[str, Scalar | tuple[Scalar, ...]] = {}
-    each_node: str | None = None
+    each_node: Names | None = None
     repeats: int | None = None
     plugin: str | None = None
     gpus_per_node: Positive | None = None
@@ -143,7 +143,10 @@ def expand(part: Part) -> list[CellRequest]:
 
 
 def _nodes(part: Part) -> Sequence[str | None]:
-    return Launcher.node_names(part.each_node, "--each-node") if part.each_node else (None,)
+    if part.each_node is None:
+        return (None,)
+    names = part.each_node if isinstance(part.each_node, str) else ",".join(part.each_node)
+    return Launcher.node_names(names, "--each-node")
 
 
 def _merged(file: PlanFile, part: Part) -> Part:

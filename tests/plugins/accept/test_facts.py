@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from llmbx.api import UsageError
 from llmbx.model import Launch, Phase, RunSpec
 from llmbx_accept.facts import inspect as inspection
 from llmbx_accept.facts.checks import checks_for, configuration, program, read_limits
 from llmbx_accept.facts.judge import Inspection, NodeAnswer, inspect
 from llmbx_accept.facts.node import probe
 from llmbx_accept.plugin import register_companions
+from llmbx_accept.settings import SiteCheck
 
 from . import stand_in_gpus
 
@@ -58,7 +60,6 @@ def test_healthy_gpus_have_no_finding_and_what_was_not_read_is_not_passed() -> N
         ({"NVIDIA H100 80GB HBM3": "NVIDIA A100-SXM4-80GB"}, "gpu.type", "7: NVIDIA A100-SXM4-80GB: another type"),
         ({"<dram_uncorrectable>0": "<dram_uncorrectable>3"}, "gpu.ecc_uncorrected", "7: 3"),
         ({"<remapped_row_pending>No": "<remapped_row_pending>Yes"}, "gpu.rows_pending", "7: Yes"),
-        ({"<current_link_width>16x": "<current_link_width>8x"}, "pcie.width", "7: 8.0, at least 16"),
         ({"thermal_slowdown>Not Active": "thermal_slowdown>Active"}, "gpu.slowdown", "7: hw_thermal_slowdown"),
         ({"81005 MiB": "40000 MiB"}, "gpu.memory_free", "7: 0.49"),
         ({"<current_power_limit>700": "<current_power_limit>500"}, "gpu.power_limit", "7: 500.0, at least 693"),
@@ -117,15 +118,59 @@ def test_tools_are_parsed() -> None:
     faults = {"link": "<inactive>"}
     links = probe.parse_nvlink(stand_in_gpus.links(faults, False), stand_in_gpus.links(faults, True))
     assert links == {"nvlink.up": {"0": 17}, "nvlink.down": {"0": 1}, "nvlink.errors": {"0": 0}}
+    blackwell = "GPU 0: B200\n  Link 0: Rx Errors: 2\n  Link 0: Symbol BER: 15e-255\n  Link 0: FEC Errors - 0: 361407"
+    blackwell += "\n  Link 0: Link recovery successful events: 4\n  Link 0: Link recovery failed events: 1\n"
+    assert probe.parse_nvlink("", blackwell)["nvlink.errors"] == {"0": 3}
     kernel = "[1.0] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n[2.0] other"
     assert probe.parse_xids(kernel) == {"gpu.xids": "79"}
     assert probe.parse_mpi_list("MPI plugin types are...\n\tnone\n\tpmi2\n")["slurm.mpi"] == "none pmi2"
+    assert probe.parse_mpi_list("srun: MPI types are...\nsrun: none\nsrun: pmix_v3\n")["slurm.mpi"] == "none pmix"
     memory = probe.parse_meminfo("MemTotal:  1048576 kB\nSwapTotal: 2097152 kB\nSwapFree: 1048576 kB\n")
     assert (memory["memory.total"], memory["memory.swapped"]) == (1.0, 1.0)
     ports = "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n\t\tRate: 400\n"
-    assert probe.parse_ibstat(ports) == {"ib.state": {"mlx5_0.1": "DOWN"}, "ib.rate": {"mlx5_0.1": 400.0}}
+    down = {"ib.count": 1, "ib.active": 0, "ib.state": {"mlx5_0.1": "DOWN"}}
+    assert probe.parse_ibstat(ports + "\t\tLink layer: InfiniBand\n") == down
     enroot = "# where\nENROOT_CACHE_PATH /raid/cache  # fast\nENROOT_TOKEN abc\n"
     assert probe.parse_settings(enroot) == "ENROOT_CACHE_PATH /raid/cache"
+
+
+def test_formats_of_other_drivers_are_read() -> None:
+    volta = stand_in_gpus.smi({}).replace("gpu_power_readings", "power_readings").replace("current_power", "power")
+    begin, end = volta.index("<volatile>"), volta.index("</volatile>")
+    counters = "<volatile><double_bit><l1_cache>1</l1_cache><total>3</total></double_bit>"
+    facts = probe.parse_smi(volta[:begin] + counters + volta[end:])
+    assert facts["gpu.power_limit"]["0"] == 700 and facts["gpu.ecc_uncorrected"]["0"] == 3
+    warned = probe.parse_smi(stand_in_gpus.smi({}) + "WARNING: infoROM is corrupted at gpu 0000:3B:00.0\n")
+    assert warned["gpu.inforom"] == "corrupted: 0000:3B:00.0" and warned["gpu.count"] == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "fabric", "down"), [("NVIDIA L4", {}, None), ("A100-SXM4", {}, {"0": 1}), ("H100", {"0": "x"}, {"0": 1})]
+)
+def test_cards_without_a_bridge_have_no_link_that_is_down(name: str, fabric: dict[str, str], down: Any) -> None:
+    node = probe.Node({}, tool=lambda *argv: f"GPU 0: {name}\n\t Link 0: <inactive>\n" if "-s" in argv else "")
+    node.facts = {"gpu.type": {"0": name}, **({"fabric.state": fabric} if fabric else {})}
+    assert probe._nvlink(node).get("nvlink.down") == down
+
+
+def test_a_gpu_with_fewer_lanes_than_the_others_is_bad_and_a_slot_with_fewer_is_noted() -> None:
+    half = answer(**{"<current_link_width>16x": "<current_link_width>8x"})
+    narrow = half.replace(facts={**half.facts, "pcie.width": dict.fromkeys(half.facts["pcie.width"], 8.0)})
+    assert [cell.check for cell in judged(half).faults] == ["pcie.width", "pcie.lanes"]
+    assert [cell.check for cell in judged(narrow).faults] == ["pcie.lanes"] and not judged(narrow).exit_code
+
+
+def test_a_site_changes_checks_and_turns_them_off() -> None:
+    site = {"disk.free": SiteCheck(limit=100, severity="error"), "pcie.lanes": SiteCheck(off="A10G")}
+    checks = checks_for("h100", site)
+    node = NodeAnswer(node="n1", facts={"disk.free": {"/tmp": 50.0}, "pcie.width": {"0": 8.0}})
+    seen = inspect([node], checks, EXPECTED)
+    states = {cell.check: (cell.state, cell.reason) for cell in seen.cells}
+    assert states["pcie.lanes"] == ("off", "A10G") and states["disk.free"][0] == "bad" and seen.exit_code == 4
+    assert json.loads(configuration(checks))["checks"][-1]["id"] == "node.kernel"
+    for wrong in ({"disk.fre": SiteCheck()}, {"disk.free": SiteCheck(limit="much")}, {"gpu.uuid": SiteCheck(limit=1)}):
+        with pytest.raises(UsageError, match=r"accept\.checks"):
+            checks_for("h100", wrong)
 
 
 def tree(root: Path, files: Mapping[str, str]) -> None:
@@ -142,7 +187,10 @@ def test_files_of_a_node_are_read(tmp_path: Path) -> None:
         tmp_path,
         {
             f"{port}/state": "4: ACTIVE\n", f"{port}/rate": "400 Gb/sec (4X NDR)\n",
-            f"{port}/counters/symbol_error": "7\n", f"{port}/counters/link_downed": "2\n",
+            f"{port}/counters/symbol_error": "170\n", f"{port}/counters/link_downed": "2\n",
+            "sys/class/infiniband/mlx5_1/ports/1/state": "1: DOWN\n",
+            "sys/class/infiniband/mlx5_1/ports/1/rate": "40 Gb/sec (4X QDR)\n",
+            "sys/class/infiniband/mlx5_1/ports/1/link_layer": "Ethernet\n",
             f"{cpu}/cpu0/cpufreq/scaling_governor": "powersave\n",
             f"{cpu}/cpu0/cpuidle/state0/latency": "1\n", f"{cpu}/cpu0/cpuidle/state0/disable": "0\n",
             f"{cpu}/cpu0/cpuidle/state3/latency": "170\n", f"{cpu}/cpu0/cpuidle/state3/disable": "0\n",
@@ -160,6 +208,7 @@ def test_files_of_a_node_are_read(tmp_path: Path) -> None:
     bad = {cell.check for cell in cells if cell.state == "bad"}
     assert {"ib.errors", "cpu.governor", "cpu.idle_states", "cpu.numa_balancing"} <= bad
     states = {cell.check: cell for cell in cells}
+    assert (node.facts["ib.count"], node.facts["ib.active"]) == (2, 1)
     assert states["ib.state"].state == states["ib.rate"].state == states["container.pyxis"].state == "ok"
     assert states["gpu.count"].reason == "nvidia-smi was not found"
 

@@ -36,6 +36,17 @@ def test_an_option_of_sbatch_has_several_spellings(keys: dict[str, Any]) -> None
     assert set(found.origins) >= {"sbatch.partition", "sbatch.gpus-per-node", "sbatch.exclusive"}
 
 
+def test_nodes_are_a_text_or_a_list_of_names() -> None:
+    for keys in ({"nodelist": ["n1", "n2"]}, {"slurm": {"sbatch": {"nodelist": ["n1", "n2"]}}}):
+        assert join(SlurmSettings, profile(**keys), {}, {}).values == {"sbatch": {"nodelist": "n1,n2"}}
+    assert join(SlurmSettings, None, {}, {"exclude": ["n3"]}).values == {"sbatch": {"exclude": "n3"}}
+    for wrong in ([], ["n1", 2]):
+        with pytest.raises(UsageError, match="nodelist: expected a list of names of nodes"):
+            join(SlurmSettings, None, {}, {"nodelist": wrong})
+    with pytest.raises(UsageError, match="partition: expected a text"):
+        join(SlurmSettings, None, {}, {"partition": ["p"]})
+
+
 def test_false_values_of_a_profile_are_omitted_from_srun_and_sbatch() -> None:
     options = {"overlap": False, "exact": True, "wait": 0, "mpi": "none"}
     flat = join(SlurmSettings, profile(srun=options, sbatch=options), {}, {}).values

@@ -12,8 +12,8 @@ from llmbx.api import NOT_JSON, LlmbxError, Result, RunSpec, UsageError, Value
 from llmbx.api.verbs import Plugins, Request, Workspace
 
 from ..suite.item import Item, Outcome, Site
-from ..suite.kinds.workload import group_of, outcome
-from ..suite.registry import KINDS
+from ..suite.kinds.workload import group_of
+from ..suite.registry import KINDS, kind
 from ..suite.store import Acceptance, name_of
 from .container import unpack
 from .content import ACCEPTANCE, MANIFEST, RESULT, RUNS, Manifest, digest
@@ -26,7 +26,7 @@ Finding = tuple[str, str]
 class Verified(Value, frozen=True):
     """What the check of an archive found: nothing, or `problems`. `runs` were measured again, `figures` compared.
 
-    `unchecked` are items whose outcome no log of a training can confirm.
+    `unchecked` are items whose outcome can be derived from nothing else in the archive.
     """
 
     acceptance_id: str
@@ -55,6 +55,7 @@ class _Check:
         self.manifest = self._record(MANIFEST, Manifest)
         self.acceptance = self._record(ACCEPTANCE, Acceptance)
         self.figures = 0
+        self.unchecked: list[str] = []
         self.results: dict[str, Result] = {}
 
     def verified(self, sha256: str) -> Verified:
@@ -70,12 +71,12 @@ class _Check:
             runs=len(self.manifest.runs),
             figures=self.figures,
             problems=tuple(problems),
-            unchecked=tuple(item.key for item in self.acceptance.items if item.kind != "workload"),
+            unchecked=tuple(self.unchecked),
         )
 
-    def _record(self, name: str, kind: Any) -> Any:
+    def _record(self, name: str, type_: Any) -> Any:
         try:
-            return kind.decoded(self.files[name])
+            return type_.decoded(self.files[name])
         except KeyError:
             raise UsageError(f"{name} is missing: not an archive of `llmbx accept --archive`") from None
         except NOT_JSON as error:
@@ -208,10 +209,18 @@ class _Check:
                 continue
             if archived.encoded() != self.files[name]:
                 yield name, "is not written as llmbx writes it"
-            if item.kind == "workload" and item.spec is not None and results.get(item.key):
-                again = outcome(item, site)
-                for line in _different(archived, again):
-                    yield name, line
+            yield from ((name, line) for line in self._underivable(item, archived, results.get(item.key, []), site))
+
+    def _underivable(self, item: Item, archived: Outcome, results: Sequence[Result], site: Site) -> list[str]:
+        """What differs from the outcome that the evidence and the results give."""
+        try:
+            derived = kind(item.kind).derive(item, archived, results, site)
+        except (LlmbxError, KeyError, TypeError, ValueError) as error:  # evidence that was edited to another form
+            return [f"its evidence cannot be read: {error}"]
+        if derived is None:
+            self.unchecked.append(item.key)
+            return []
+        return _different(archived, derived)
 
 
 def spec_differences(planned: RunSpec, ran: RunSpec, added: Sequence[str] = ()) -> list[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from llmbx.api import GpuType, Value, read_toml
+from llmbx.api import GpuType, UsageError, Value, did_you_mean, read_toml
+
+from ..settings import SiteCheck
 
 GPU_FACTS = ("gpu.", "cuda.", "nvlink.", "fabric.", "pcie.", "ib.gdr")
 """Beginnings of facts that a node without GPUs does not have."""
@@ -18,7 +20,10 @@ NOT_MEASURED = "not measured"
 
 
 class Check(Value, frozen=True):
-    """One property of a node, and what it must be; the keys are those of limits.toml."""
+    """One property of a node, and what it must be; the keys are those of limits.toml.
+
+    `off` is why the site does not check it.
+    """
 
     id: str
     fact: str
@@ -34,6 +39,7 @@ class Check(Value, frozen=True):
     drift: bool = False
     within: float | None = None
     false_alarms: str = NOT_MEASURED
+    off: str | None = None
 
 
 class CudaRow(Value, frozen=True):
@@ -58,10 +64,28 @@ def read_limits() -> Limits:
     return limits
 
 
-def checks_for(gpu_type: str | None) -> tuple[Check, ...]:
-    """The checks of a node with this type of GPUs (None: any); of a CPU node, those that need no GPU."""
-    checks = read_limits().check
-    return tuple(check for check in checks if gpu_type != "cpu" or not check.fact.startswith(GPU_FACTS))
+def checks_for(gpu_type: str | None, site: Mapping[str, SiteCheck] | None = None) -> tuple[Check, ...]:
+    """The checks of a node with this type of GPUs (None: any); of a CPU node, those that need no GPU.
+
+    `site` has the changes of a cluster profile. Raises `UsageError` for a check or a limit that does not exist.
+    """
+    checks = {check.id: check for check in read_limits().check}
+    for name, change in (site or {}).items():
+        if name not in checks:
+            raise UsageError(f"accept.checks: no check '{name}'{did_you_mean(name, checks)}")
+        checks[name] = _changed(checks[name], change)
+    return tuple(check for check in checks.values() if gpu_type != "cpu" or not check.fact.startswith(GPU_FACTS))
+
+
+def _changed(check: Check, change: SiteCheck) -> Check:
+    new = {key: value for key in change.__struct_fields__ if (value := getattr(change, key)) is not None}
+    for key in new.keys() & {"limit", "factor", "within"}:
+        old = getattr(check, key)
+        numbers = isinstance(old, int | float) and isinstance(new[key], int | float)
+        if not numbers and type(old) is not type(new[key]):
+            raise UsageError(f"accept.checks: {check.id} has no {key} such as {new[key]!r}")
+    changed: Check = check.replace(**new)
+    return changed
 
 
 def program() -> str:

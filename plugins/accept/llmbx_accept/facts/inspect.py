@@ -7,13 +7,13 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
-from llmbx.api import InfraError, UsageError
-from llmbx.api.verbs import Workspace
+from llmbx.api import InfraError, UsageError, convert_toml
+from llmbx.api.verbs import Request, Workspace
 
+from ..settings import AcceptSettings
 from .checks import checks_for, configuration, program
-from .judge import Inspection, NodeAnswer, inspect
+from .judge import Asked, NodeAnswer
 from .node.probe import MARK
 
 START = 'command -v python3 > /dev/null || { echo "no python3 on PATH" >&2; exit 3; }; exec python3 -I -S -c "$@"'
@@ -25,28 +25,30 @@ LIMIT_S = 600.0
 NAME = "llmbx-doctor"
 
 
-def inspect_nodes(
+def ask_nodes(
     workspace: Workspace,
     nodes: Sequence[str] = (),
     *,
     gpu_type: str | None = None,
     gpus: int | None = None,
     cuda: str | None = None,
-) -> Inspection:
-    """Check these nodes; without any those of the allocation that llmbx runs in, else this machine.
+    request: Request | None = None,
+) -> Asked:
+    """Read the facts of these nodes; without any those of the allocation that llmbx runs in, else this machine.
 
     `gpu_type` and `gpus` (of a node) are what is expected, `cuda` is the release in the image; what is None is not
-    compared. Raises `UsageError` if no launcher reaches the nodes, `InfraError` if none of them can be reached.
+    compared. `request` names the cluster, whose profile may change checks. Raises `UsageError` if no launcher reaches
+    the nodes, `InfraError` if none of them can be reached.
     """
-    checks = checks_for(gpu_type)
+    settings = convert_toml(workspace.plugin_settings("accept", request), AcceptSettings, "settings of accept")
+    checks = checks_for(gpu_type, settings.checks)
     config = configuration(checks, gpus=gpus, gpu_type=gpu_type, cuda=cuda, folders=[str(workspace.install.path)])
     argv = ("/bin/sh", "-c", START, "sh", program(), config)
     command = _across(workspace, argv, nodes)
     if command is None and nodes:
         raise UsageError("no launcher that is available here reaches other nodes")
     answers = _ask(command or argv, nodes)
-    expected: dict[str, Any] = json.loads(config)["expected"]
-    return inspect(answers, checks, expected)
+    return Asked(answers=tuple(answers), checks=checks, expected=json.loads(config)["expected"])
 
 
 def _across(workspace: Workspace, argv: Sequence[str], nodes: Sequence[str]) -> tuple[str, ...] | None:

@@ -12,8 +12,8 @@ from llmbx.api import Value
 from .checks import Check
 from .node import probe
 
-State = Literal["ok", "bad", "drift", "not checked"]
-STATES: dict[str, State] = {"ok": "ok", "bad": "bad", "not checked": "not checked"}
+State = Literal["ok", "bad", "drift", "not checked", "off"]
+STATES: dict[str, State] = {"ok": "ok", "bad": "bad", "not checked": "not checked", "off": "off"}
 
 
 class NodeAnswer(Value, frozen=True):
@@ -51,7 +51,7 @@ class Inspection(Value, frozen=True):
     @property
     def silent(self) -> tuple[str, ...]:
         """Nodes of which nothing was checked."""
-        heard = {cell.node for cell in self.cells if cell.state != "not checked"}
+        heard = {cell.node for cell in self.cells if cell.state not in ("not checked", "off")}
         return tuple(node for node in self.nodes if node not in heard)
 
     @property
@@ -70,6 +70,19 @@ class Inspection(Value, frozen=True):
         """4 if a node has an error or did not answer, else 0."""
         errors = {check.id for check in self.checks if check.severity == "error"}
         return 4 if self.silent or any(cell.check in errors for cell in self.faults) else 0
+
+
+class Asked(Value, frozen=True):
+    """What the nodes answered, and what they were asked for: all that an inspection follows from."""
+
+    answers: tuple[NodeAnswer, ...]
+    checks: tuple[Check, ...]
+    expected: dict[str, Any]
+
+    @property
+    def inspection(self) -> Inspection:
+        """The checks of all nodes."""
+        return inspect(self.answers, self.checks, self.expected)
 
 
 def inspect(answers: Sequence[NodeAnswer], checks: Sequence[Check], expected: Mapping[str, Any]) -> Inspection:

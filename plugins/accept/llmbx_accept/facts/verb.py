@@ -48,13 +48,13 @@ class Nodes(Extension):
         """Print what was found, and return 4 if a node has an error."""
         from llmbx.api import UsageError
 
-        from .inspect import inspect_nodes
+        from .inspect import ask_nodes
 
         if values["node_list"] is None:
             raise UsageError("--gpu-type, --gpus-per-node and --cuda need --nodes")
         nodes = Launcher.node_names(values["node_list"])
         gpu_type, gpus = _expected(call.workspace, values)
-        inspection = inspect_nodes(call.workspace, nodes, gpu_type=gpu_type, gpus=gpus, cuda=values["cuda"])
+        inspection = ask_nodes(call.workspace, nodes, gpu_type=gpu_type, gpus=gpus, cuda=values["cuda"]).inspection
         _print(inspection, call.format)
         return inspection.exit_code
 

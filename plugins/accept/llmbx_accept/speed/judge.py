@@ -76,6 +76,26 @@ class Sample(Value, frozen=True):
     rates: tuple[float, ...]
 
 
+class Measured(Value, frozen=True):
+    """What the ranks measured, and what was asked for: all that a report follows from."""
+
+    samples: tuple[Sample, ...]
+    not_measured: dict[str, str]
+    nodes: tuple[str, ...]
+    gpu_type: str | None
+    folder: str
+
+    @property
+    def report(self) -> SpeedReport:
+        """The judged measurements."""
+        return SpeedReport(
+            rows=tuple(judge(self.samples, self.gpu_type)),
+            not_measured=self.not_measured,
+            nodes=self.nodes or tuple(dict.fromkeys(sample.node for sample in self.samples)),
+            folder=self.folder,
+        )
+
+
 def read_samples(texts: Iterable[str]) -> tuple[list[Sample], dict[str, str]]:
     """The lines of all ranks, and what they could not measure with the reason of the first."""
     samples: list[Sample] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 from llmbx.api import InfraError, Job, JobStatus, Launch, Phase, RunFolder, RunSpec, UsageError, Value, plural
 from llmbx.api.verbs import Request, Runner, Workspace
 
-from .judge import SpeedReport, judge, read_samples
+from .judge import Measured, read_samples
 
 ROLE = "speed"
 """The phase, and the folder of what the ranks write."""
@@ -51,7 +51,7 @@ def measure_speed(
     *,
     budget_s: float = 30.0,
     say: Callable[[str], None],
-) -> SpeedReport:
+) -> Measured:
     """Measure these nodes at the same time; without any this machine, or what the launcher chooses.
 
     The workload of the request gives environment, launcher and GPUs of a node; it does not run. Raises `UsageError` if
@@ -74,7 +74,7 @@ def measure_speed(
     say(f"{plural(spec.nodes, 'nodes')}, about {hours.minutes:.0f} minutes; {folder}")
     job = runner.launcher.submit(folder / "speed.sh", spec, folder)
     status = _wait(runner, job, folder)
-    return _report(folder, spec, nodes, status)
+    return _measured(folder, spec, nodes, status)
 
 
 def place(workspace: Workspace, request: Request, nodes: Sequence[str]) -> RunSpec:
@@ -135,7 +135,7 @@ def _wait(runner: Runner, job: Job, folder: Path) -> JobStatus:
         raise
 
 
-def _report(folder: Path, spec: RunSpec, nodes: Sequence[str], status: JobStatus) -> SpeedReport:
+def _measured(folder: Path, spec: RunSpec, nodes: Sequence[str], status: JobStatus) -> Measured:
     texts = list(_texts(folder))
     samples, missing = read_samples(texts)
     why = status.reason or f"the job ended with {status.exit_code}"
@@ -145,11 +145,11 @@ def _report(folder: Path, spec: RunSpec, nodes: Sequence[str], status: JobStatus
     silent = {node: f"not measured: {why}" for node in nodes if node not in measured}
     if status.exit_code not in (0, None):
         missing["the job"] = why
-    rows = judge(samples, spec.gpu_type if spec.gpu_type != "cpu" else None)
-    return SpeedReport(
-        rows=tuple(rows),
+    return Measured(
+        samples=tuple(samples),
         not_measured={**silent, **missing},
-        nodes=tuple(nodes) or tuple(dict.fromkeys(sample.node for sample in samples)),
+        nodes=tuple(nodes),
+        gpu_type=spec.gpu_type if spec.gpu_type != "cpu" else None,
         folder=str(folder),
     )
 

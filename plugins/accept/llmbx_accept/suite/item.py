@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from llmbx.api import Result, RunSpec, Scalar, Table, Value
 from llmbx.api.verbs import Recorded, Request, Workspace
@@ -67,23 +67,12 @@ class Judged(Value, frozen=True):
     unit: str = ""
     reason: str = ""
 
-    @classmethod
-    def of_suspects(cls, verdict: Verdict, count: int, allowed: int, reason: str) -> Judged:
-        """The criterion that at most `allowed` nodes are suspect."""
-        return cls(
-            criterion="suspects",
-            verdict=verdict,
-            measured=float(count),
-            limit=float(allowed),
-            unit="nodes",
-            reason=reason,
-        )
-
 
 class Outcome(Recorded, frozen=True):
     """What came of an item. `suspects` are the nodes to exclude, each with the reason; `runs` the ids of its runs.
 
-    `tables` are details for the report. `infrastructure`: the scheduler or a node failed, not the work.
+    `tables` are details for the report, `evidence` is what a kind derives the outcome from, besides the runs.
+    `infrastructure`: the scheduler or a node failed, not the work.
     """
 
     key: str
@@ -93,8 +82,23 @@ class Outcome(Recorded, frozen=True):
     suspects: dict[str, str] = {}
     runs: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
+    evidence: dict[str, Any] = {}
     infrastructure: bool = False
     schema_version: int = 1
+
+    @classmethod
+    def of_suspects(
+        cls, item: Item, verdict: Verdict, suspects: Mapping[str, str], reason: str, table: Table
+    ) -> Outcome:
+        """The outcome of an item whose criterion is the number of nodes that it suspects."""
+        limit = float(item.criteria.suspects or 0)
+        judged = Judged(
+            criterion="suspects", verdict=verdict, measured=float(len(suspects)), limit=limit, unit="nodes",
+            reason=reason,
+        )  # fmt: skip
+        return cls(
+            key=item.key, verdict=verdict, reason=reason, judged=(judged,), suspects=dict(suspects), tables=(table,)
+        )
 
     @classmethod
     def not_checked(cls, item: Item, reason: str) -> Outcome:
@@ -139,3 +143,7 @@ class Kind(ABC):
 
         Raises `InfraError` for a scheduler that refuses; that, and Ctrl-C, leave the item for a later call.
         """
+
+    @abstractmethod
+    def derive(self, item: Item, outcome: Outcome, results: Sequence[Result], site: Site) -> Outcome | None:
+        """Derive an outcome again from its evidence and the results of its runs; None without any."""

@@ -28,7 +28,15 @@ CHUNK = 600
 LIMIT_S = 60
 """Seconds that a tool may take. One that hangs is a finding."""
 SLOWDOWNS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
-PORT_ERRORS = ("symbol_error", "link_downed", "link_error_recovery", "port_rcv_errors")
+PORT_ERRORS = ("symbol_error", "link_error_recovery", "port_rcv_errors")
+"""Counters of a port. `link_downed` is none of them: each restart of a switch or a node adds to it."""
+LINK_ERRORS = re.compile(
+    r"(?:Replay|Recovery|CRC|Malformed packet|Buffer overrun|Rx|Rx remote|Rx General|Local link integrity|"
+    r"Effective|Symbol) Errors: (\d{1,20})|Link recovery failed events: (\d{1,20})"
+)
+"""Of a link; from Blackwell on other ones. FEC errors are corrected: healthy links count billions of them."""
+PLUGSTACKS = ("/etc/slurm*", "/opt/slurm/etc", "/usr/local/etc/slurm", "/run/slurm/conf")
+"""Where Slurm's plugstack.conf is, besides the folder of SLURM_CONF."""
 RUNTIMES = ("enroot", "apptainer", "singularity", "docker", "podman")
 
 Facts = Dict[str, Any]
@@ -53,11 +61,11 @@ def run(*argv: str) -> str:
         raise Unread(f"{argv[0]} did not answer within {LIMIT_S} s") from None
     except OSError as error:
         raise Unread(f"{argv[0]}: {error.strerror}") from None
-    text = done.stdout.decode("utf-8", "replace")
+    text, errors = (part.decode("utf-8", "replace") for part in (done.stdout, done.stderr))
     if done.returncode:
-        said = (done.stderr.decode("utf-8", "replace").strip() or text.strip()).split("\n")[0]
-        raise Unread(f"{argv[0]} failed: {said or done.returncode}")
-    return text
+        first = (errors.strip() or text.strip()).split("\n")[0]
+        raise Unread(f"{argv[0]} failed: {first or done.returncode}")
+    return text if text.strip() else errors  # Slurm before 21.08 lists its MPI plugins on stderr
 
 
 def number(text: str | None) -> float | None:
@@ -71,9 +79,14 @@ def number(text: str | None) -> float | None:
 
 def parse_smi(text: str) -> Facts:
     """Parse `nvidia-smi -q -x`. What a GPU or a driver does not have is absent."""
-    root = ElementTree.fromstring(text)
+    begin, end = text.find("<nvidia_smi_log"), text.rfind("</nvidia_smi_log>")
+    root = ElementTree.fromstring(text[begin : end + len("</nvidia_smi_log>")] if begin >= 0 <= end else text)
     gpus = root.findall("gpu")
     facts: Facts = {"gpu.count": len(gpus)}
+    if "infoROM is corrupted" in text:  # a line before or after the table
+        facts["gpu.inforom"] = "corrupted: " + ", ".join(re.findall(r"corrupted at gpu (\S{1,40})", text))
+    elif gpus:
+        facts["gpu.inforom"] = "intact"
     for name, path in (("gpu.driver", "driver_version"), ("gpu.cuda", "cuda_version")):
         if root.findtext(path):
             facts[name] = root.findtext(path)
@@ -89,30 +102,27 @@ TEXTS = {
     "gpu.vbios": "vbios_version",
     "gpu.persistence": "persistence_mode",
     "gpu.ecc_mode": "ecc_mode/current_ecc",
-    "gpu.mig": "mig_mode/current_mig",
     "gpu.recovery": "gpu_recovery_action",
     "gpu.rows_pending": "remapped_rows/remapped_row_pending",
     "gpu.rows_failed": "remapped_rows/remapped_row_failure",
     "gpu.repair_pending": "ecc_errors/channel_repair_pending",
     "fabric.state": "fabric/state",
     "fabric.status": "fabric/status",
-    "fabric.clique": "fabric/cliqueId",
-    "fabric.health": "fabric/health/summary",
 }
 NUMBERS = {
     "gpu.rows_remapped": "remapped_rows/remapped_row_unc",
-    "gpu.power_limit": "gpu_power_readings/current_power_limit",
-    "gpu.power_limit_default": "gpu_power_readings/default_power_limit",
+    "gpu.power_limit": "gpu_power_readings/current_power_limit power_readings/power_limit",
+    "gpu.power_limit_default": "gpu_power_readings/default_power_limit power_readings/default_power_limit",
     "gpu.clock_max": "max_clocks/sm_clock",
     "gpu.clock_application": "applications_clocks/graphics_clock",
     "gpu.clock_application_default": "default_applications_clocks/graphics_clock",
-    "gpu.temperature": "temperature/gpu_temp",
     "pcie.replays": "pci/replay_counter",
     "pcie.width": "pci/pci_gpu_link_info/link_widths/current_link_width",
     "pcie.width_max": "pci/pci_gpu_link_info/link_widths/max_link_width",
     "pcie.gen_max": "pci/pci_gpu_link_info/pcie_gen/max_link_gen",
     "pcie.gen_device": "pci/pci_gpu_link_info/pcie_gen/max_device_link_gen",
 }
+"""Of a fact to its path; a second one is that of drivers before 530."""
 
 
 def _gpu(gpu: ElementTree.Element) -> Facts:
@@ -121,21 +131,19 @@ def _gpu(gpu: ElementTree.Element) -> Facts:
         text = (gpu.findtext(path) or "").strip()
         if text not in ("", "N/A", "[N/A]"):
             facts[name] = text
-    for name, path in NUMBERS.items():
-        value = number(gpu.findtext(path))
-        if value is not None:
-            facts[name] = value
+    for name, paths in NUMBERS.items():
+        values = [number(gpu.findtext(path)) for path in paths.split()]
+        present = [value for value in values if value is not None]
+        if present:
+            facts[name] = present[0]
     total, free = (number(gpu.findtext("fb_memory_usage/" + part)) for part in ("total", "free"))
     if total and free is not None:
-        facts["gpu.memory"], facts["gpu.memory_free"] = total, round(free / total, 3)
-    volatile = gpu.find("ecc_errors/volatile")
-    if volatile is not None:
-        counts = [number(part.text) for part in volatile.iter() if "uncorrect" in part.tag]
-        present = [count for count in counts if count is not None]
-        if present:
-            facts["gpu.ecc_uncorrected"] = sum(present)
+        facts["gpu.memory_free"] = round(free / total, 3)
+    counters = [part for part in gpu.iterfind("ecc_errors/volatile/*") if "uncorrect" in part.tag]
+    counts = [number(part.text) for part in [*counters, *gpu.iterfind("ecc_errors/volatile/double_bit/total")]]
+    if any(count is not None for count in counts):
+        facts["gpu.ecc_uncorrected"] = sum(count or 0 for count in counts)
     facts.update(_slowdowns(gpu))
-    facts["gpu.processes"] = len(gpu.findall("processes/process_info"))
     return facts
 
 
@@ -161,9 +169,9 @@ def parse_nvlink(status: str, errors: str) -> Facts:
             for name in ("nvlink.up", "nvlink.down", "nvlink.errors"):
                 facts.setdefault(name, {}).setdefault(gpu, 0)
         elif link and gpu:
-            counter = re.match(r".*Errors?: (\d+)", link.group(1))
+            counter = LINK_ERRORS.match(link.group(1))
             if counter:
-                facts["nvlink.errors"][gpu] += int(counter.group(1))
+                facts["nvlink.errors"][gpu] += int(counter.group(1) or counter.group(2))
             elif "inactive" in link.group(1).lower():
                 facts["nvlink.down"][gpu] += 1
             elif "GB/s" in link.group(1):
@@ -195,27 +203,42 @@ def parse_meminfo(text: str) -> Facts:
 
 def parse_mpi_list(text: str) -> Facts:
     """Parse `srun --mpi=list`, whose words are the plugins."""
-    words = re.findall(r"\b(?:pmix|pmi2|none|cray_shasta|openmpi)\b", text)
-    return {"slurm.mpi": " ".join(sorted(set(words)))}
+    words = set(re.findall(r"\b(?:pmix|pmi2|none|cray_shasta|openmpi)(?![a-z_])", text))
+    if re.search(r"\bpmix_v\d", text):  # only versions are listed if the link without one is missing
+        words.add("pmix")
+    if not words:
+        raise Unread("srun listed no plugin: " + (text.strip().split("\n")[0][:80] or "nothing"))
+    return {"slurm.mpi": " ".join(sorted(words))}
 
 
 def parse_ibstat(text: str) -> Facts:
     """Parse `ibstat`, where /sys/class/infiniband cannot be read."""
-    facts: Facts = {}
-    device = port = ""
+    ports: dict[str, dict[str, str]] = {}
+    device, port = "", {}  # type: str, dict[str, str]
     for line in text.splitlines():
         head = re.match(r"CA '(\S+)'", line)
         part = re.match(r"\s+Port (\d+):\s*$", line)
-        pair = re.match(r"\s+(State|Rate): (\S+)", line)
+        pair = re.match(r"\s+(State|Rate|Link layer): +(\S+)", line)
         if head:
             device = head.group(1)
         elif part:
-            port = part.group(1)
-        elif pair and port:
-            name, text_ = pair.group(1), pair.group(2)
-            value: Any = text_.upper() if name == "State" else number(text_)
-            facts.setdefault("ib." + name.lower(), {})[device + "." + port] = value
+            port = ports.setdefault(device + "." + part.group(1), {})
+        elif pair:
+            port[pair.group(1)] = pair.group(2)
+    facts: Facts = {"ib.count": len(ports), "ib.active": 0} if ports else {}
+    for name, values in ports.items():
+        add_port(facts, name, values.get("State", "").upper(), values.get("Link layer", ""), number(values.get("Rate")))
     return facts
+
+
+def add_port(facts: Facts, name: str, state: str, layer: str, rate: float | None) -> None:
+    """Add a port: Ethernet ports without a cable are common, so only their number is compared with other nodes'."""
+    if state == "ACTIVE":
+        facts["ib.active"] += 1
+        if rate is not None:
+            facts.setdefault("ib.rate", {})[name] = rate
+    if state == "ACTIVE" or layer != "Ethernet":
+        facts.setdefault("ib.state", {})[name] = state
 
 
 def parse_settings(text: str) -> str:
@@ -293,7 +316,12 @@ def _cuda(node: Node, driver: str) -> Facts:
 
 
 def _nvlink(node: Node) -> Facts:
-    return parse_nvlink(node.tool("nvidia-smi", "nvlink", "-s"), node.tool("nvidia-smi", "nvlink", "-e"))
+    facts = parse_nvlink(node.tool("nvidia-smi", "nvlink", "-s"), node.tool("nvidia-smi", "nvlink", "-e"))
+    names = " ".join(map(str, node.facts.get("gpu.type", {}).values()))
+    if not any(facts.get("nvlink.up", {}).values()) and "SXM" not in names and "fabric.state" not in node.facts:
+        facts.pop("nvlink.down", None)
+        node.unread["nvlink.down"] = "no link of any GPU is up: cards without a bridge look like that, too"
+    return facts
 
 
 def _xids(node: Node) -> Facts:
@@ -303,24 +331,30 @@ def _xids(node: Node) -> Facts:
 
 
 def _imex(node: Node) -> Facts:
+    names = " ".join(map(str, node.facts.get("gpu.type", {}).values()))
+    if not re.search(r"\bGB\d", names):
+        raise Unread("only GPUs with the NVLink of several nodes (GB200, GB300) need it")
     return {"fabric.imex": node.tool("nvidia-imex-ctl", "-q").strip().split("\n")[-1]}
 
 
 def _ports(node: Node) -> Facts:
-    facts: Facts = {}
     ports = node.paths("/sys/class/infiniband/*/ports/*")
     if not ports:
         return parse_ibstat(node.tool("ibstat"))
+    facts: Facts = {"ib.count": len(ports), "ib.active": 0}
     for path in ports:
         parts = path.split("/")
         name = parts[4] + "." + parts[6]
         state = node.text(path + "/state").partition(":")[2].strip()
-        facts.setdefault("ib.state", {})[name] = state
-        facts.setdefault("ib.rate", {})[name] = number(node.text(path + "/rate"))
-        counters = [path + "/counters/" + each for each in PORT_ERRORS]
-        values = [node.text(each) for each in counters if os.path.exists(node.root + each)]
-        facts.setdefault("ib.errors", {})[name] = sum(int(value) for value in values)
-    facts["ib.count"] = len(ports)
+        layer = node.text(path + "/link_layer") if os.path.exists(node.root + path + "/link_layer") else ""
+        add_port(facts, name, state, layer, number(node.text(path + "/rate")))
+        try:
+            counters = [path + "/counters/" + counter for counter in PORT_ERRORS]
+            counts = [int(node.text(counter)) for counter in counters if os.path.exists(node.root + counter)]
+        except Unread as error:  # virtual functions have the files, and refuse to read them
+            node.unread["ib.errors"] = str(error)
+        else:
+            facts.setdefault("ib.errors", {})[name] = sum(counts)
     return facts
 
 
@@ -424,7 +458,9 @@ def _enroot(node: Node) -> Facts:
 
 
 def _pyxis(node: Node) -> Facts:
-    paths = node.paths("/etc/slurm*/plugstack.conf") + node.paths("/etc/slurm*/plugstack.conf.d/*")
+    folders = [*PLUGSTACKS, os.path.dirname(os.environ.get("SLURM_CONF", ""))]
+    names = [folder + name for folder in folders if folder for name in ("/plugstack.conf", "/plugstack.conf.d/*")]
+    paths = sorted({path for name in names for path in node.paths(name)})
     lines = [parse_settings(node.text(path)) for path in paths]
     pyxis = [line for line in lines if "pyxis" in line]
     if not pyxis:
@@ -448,15 +484,15 @@ def _system(node: Node) -> Facts:
 
 
 SMI = (
-    "gpu.answers gpu.count gpu.driver gpu.cuda cuda.driver gpu.memory gpu.memory_free "
-    "gpu.ecc_uncorrected gpu.slowdown gpu.processes "
+    "gpu.answers gpu.count gpu.driver gpu.cuda gpu.inforom cuda.driver gpu.memory_free "
+    "gpu.ecc_uncorrected gpu.slowdown "
 ) + " ".join([*TEXTS, *NUMBERS])
 READERS: tuple[tuple[str, Callable[[Node], Facts]], ...] = (
     (SMI, _smi),
     ("nvlink.up nvlink.down nvlink.errors", _nvlink),
     ("gpu.xids", _xids),
     ("fabric.imex", _imex),
-    ("ib.state ib.rate ib.errors ib.count", _ports),
+    ("ib.state ib.active ib.rate ib.errors ib.count", _ports),
     ("ib.gdr", _gdr),
     ("cpu.model cpu.count cpu.numa_nodes", _processors),
     ("cpu.numa_balancing", _numa),
@@ -482,6 +518,9 @@ READERS: tuple[tuple[str, Callable[[Node], Facts]], ...] = (
 def broken(rule: Facts, value: Any, facts: Facts, expected: Facts, key: str) -> str | None:
     """Say how a value breaks a rule; None if it does not. Raises `Unread` without a limit."""
     limit = rule.get("limit")
+    if rule["rule"] == "alike":  # as most objects of the node
+        values = [value, *facts[rule["fact"]].values()]
+        limit = max(values, key=values[1:].count)
     if "expected" in rule:
         limit = expected.get(rule["expected"])
     if "of" in rule:
@@ -501,6 +540,7 @@ def broken(rule: Facts, value: Any, facts: Facts, expected: Facts, key: str) -> 
         "one_of": lambda: value in limit,
         "none_of": lambda: not set(str(value).split()) & set(limit),
         "matches": lambda: any(re.search(pattern, str(value)) for pattern in limit),
+        "alike": lambda: value == limit,
     }
     good = holds[kind]()
     shown = limit if not isinstance(limit, float) else f"{limit:g}"
@@ -515,6 +555,8 @@ def judge(facts: Facts, unread: dict[str, str], checks: list[Facts], expected: F
 
 def _judged(check: Facts, facts: Facts, unread: dict[str, str], expected: Facts) -> list[str]:
     name = check["fact"]
+    if check.get("off"):
+        return ["off", "", check["off"]]
     value = facts.get(name)
     if value is None or value == {}:
         return ["not checked", "", unread.get(name, "unknown")]
@@ -567,7 +609,7 @@ def preflight(checks: list[Facts], verdicts: list[list[str]], facts: Facts) -> l
             lines.append(("bad=" if check["severity"] == "error" else "note=") + text)
         elif state == "not checked":
             lines.append("note=not checked: " + text)
-        elif check.get("drift") and check["severity"] == "error" and "within" not in check:
+        elif state == "ok" and check.get("drift") and check["severity"] == "error" and "within" not in check:
             lines.append(f"same.{check['id']}={alike(facts[check['fact']])}")
     return lines
 

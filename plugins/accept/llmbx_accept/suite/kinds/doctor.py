@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from llmbx.api import Column, Table, UsageError, plural
+from collections.abc import Sequence
 
-from ...facts.inspect import inspect_nodes
-from ...facts.judge import Cell, Inspection
-from ..item import Item, Judged, Kind, Outcome, Site, Verdict
+import msgspec
+
+from llmbx.api import Column, Result, Table, UsageError, convert_toml, plural
+
+from ...facts.inspect import ask_nodes
+from ...facts.judge import Asked, Cell, Inspection
+from ..item import Item, Kind, Outcome, Site, Verdict
 
 SHOWN = 5
 """Checks that a reason names before it counts the others."""
@@ -27,10 +31,18 @@ class Doctor(Kind):
         gpus = None if site.gpu_type == "cpu" else site.gpus_per_node
         kind = None if site.gpu_type == "cpu" else site.gpu_type
         try:
-            inspection = inspect_nodes(site.workspace, item.nodes, gpu_type=kind, gpus=gpus)
+            asked = ask_nodes(site.workspace, item.nodes, gpu_type=kind, gpus=gpus, request=site.request)
         except UsageError as error:
             return Outcome.not_checked(item, str(error))
-        return judged(item, inspection)
+        outcome: Outcome = judged(item, asked.inspection).replace(evidence=msgspec.to_builtins(asked))
+        return outcome
+
+    def derive(self, item: Item, outcome: Outcome, results: Sequence[Result], site: Site) -> Outcome | None:
+        """Judge the answers of the nodes again."""
+        if not outcome.evidence:
+            return None
+        derived: Outcome = judged(item, convert_toml(outcome.evidence, Asked, "evidence").inspection)
+        return derived.replace(evidence=outcome.evidence)
 
 
 def judged(item: Item, inspection: Inspection) -> Outcome:
@@ -47,32 +59,19 @@ def judged(item: Item, inspection: Inspection) -> Outcome:
         for node in inspection.isolate
         if node in inspection.silent or _why(node, bad)
     }
-    checked = sum(cell.state != "not checked" for cell in inspection.cells)
+    checked = sum(cell.state not in ("not checked", "off") for cell in inspection.cells)
     unknown = dict.fromkeys(cell.check for cell in inspection.cells if cell.state == "not checked")
     unknown_errors = [name for name in unknown if name in errors]
     allowed = item.criteria.suspects or 0
     verdict: Verdict
     if len(suspects) > allowed or (bad and not suspects):
-        verdict, reason = (
-            "fail",
-            "; ".join(dict.fromkeys(_text(cell) for cell in bad)) or "nodes did not answer",
-        )
+        verdict, reason = "fail", "; ".join(dict.fromkeys(map(_text, bad))) or "nodes did not answer"
     elif unknown_errors or not checked:
-        verdict, reason = (
-            "not checked",
-            f"{plural(checked, 'checks')} passed, not possible: {_some(unknown_errors)}",
-        )
+        verdict = "not checked"
+        reason = f"{plural(checked, 'checks')} passed, not possible: {_some(unknown_errors)}"
     else:
         verdict, reason = "pass", f"{plural(checked, 'checks')} passed"
-    faults = Judged.of_suspects(verdict, len(suspects), allowed, reason)
-    return Outcome(
-        key=item.key,
-        verdict=faults.verdict,
-        reason=reason,
-        judged=(faults,),
-        suspects=suspects,
-        tables=(_table(inspection),),
-    )
+    return Outcome.of_suspects(item, verdict, suspects, reason, _table(inspection))
 
 
 def _why(node: str, bad: list[Cell]) -> str:

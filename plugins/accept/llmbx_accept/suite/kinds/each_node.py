@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from llmbx.api import NOT_JSON, Column, InfraError, RunFolder, RunSpec, Table, plural
+from llmbx.api import NOT_JSON, Column, InfraError, Result, RunFolder, RunSpec, Table, mean_of, plural
+from llmbx_verdict.statistics.outliers import PRIOR_OF_RUNS, places
 
 from ..item import Item, Judged, Kind, Outcome, Site, Verdict
 from .workload import run_hours
@@ -43,7 +44,15 @@ class EachNode(Kind):
         sweep_id = _started(site, tag)
         arguments = ["--resume", sweep_id] if sweep_id else _options(item, item.spec, site, tag)
         rows = _sweep([*arguments, *(["--offline"] if site.offline else []), "--format", "json"])
-        return judged(item, rows)
+        outcome: Outcome = judged(item, rows).replace(evidence={"rows": rows})
+        return outcome
+
+    def derive(self, item: Item, outcome: Outcome, results: Sequence[Result], site: Site) -> Outcome | None:
+        """Compare the nodes again by the results; the prediction beside them is taken from the sweep."""
+        if not outcome.evidence:
+            return None
+        derived: Outcome = judged(item, _compared(outcome.evidence["rows"], results))
+        return derived.replace(evidence=outcome.evidence)
 
 
 def judged(item: Item, rows: Sequence[Mapping[str, Any]]) -> Outcome:
@@ -67,16 +76,25 @@ def judged(item: Item, rows: Sequence[Mapping[str, Any]]) -> Outcome:
         verdict, reason = "not checked", f"not decided for {', '.join(open_) or 'any node'}"
     else:
         verdict, reason = "pass", f"{plural(len(rows), 'nodes')}, none slower than the others"
-    limit = Judged.of_suspects(verdict, len(suspects), allowed, reason)
-    return Outcome(
-        key=item.key,
-        verdict=verdict,
-        reason=reason,
-        judged=(limit, Judged(criterion="runs", verdict="fail", reason="runs failed")) if failed else (limit,),
-        suspects=suspects,
-        runs=tuple(run for row in rows for run in row["runs"]),
-        tables=(_table(rows),),
+    by_nodes = Outcome.of_suspects(item, verdict, suspects, reason, _table(rows))
+    runs_failed = (Judged(criterion="runs", verdict="fail", reason="runs failed"),) if failed else ()
+    outcome: Outcome = by_nodes.replace(
+        judged=(*by_nodes.judged, *runs_failed), runs=tuple(run for row in rows for run in row["runs"])
     )
+    return outcome
+
+
+def _compared(rows: Sequence[Mapping[str, Any]], results: Sequence[Result]) -> list[dict[str, Any]]:
+    """The rows of a sweep with what the results of their runs say."""
+    valid = {result.run_id: result.step_time_s.mean for result in results if result.data_valid}
+    times = {row["node"]: [mean for run in row["runs"] if (mean := valid.get(run))] for row in rows}
+    standing = places({node: means for node, means in times.items() if means}, prior=PRIOR_OF_RUNS)
+    compared = []
+    for row in rows:
+        place, means = standing.get(row["node"]), times[row["node"]]
+        figures = {"slower": place.slower, "slow": place.slow} if place else {"slower": None, "slow": None}
+        compared.append({**row, **figures, "n": len(means), "step_time_s": mean_of(means) if means else None})
+    return compared
 
 
 def _options(item: Item, spec: RunSpec, site: Site, tag: str) -> list[str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from llmbx.api import Column, Table, UsageError, plural
+from collections.abc import Sequence
 
-from ...speed.judge import SpeedReport, SpeedRow
+import msgspec
+
+from llmbx.api import Column, Result, Table, UsageError, convert_toml, plural
+
+from ...speed.judge import Measured, SpeedReport, SpeedRow
 from ...speed.measure import cost, measure_speed
-from ..item import Item, Judged, Kind, Outcome, Site, Verdict
+from ..item import Item, Kind, Outcome, Site, Verdict
 
 BUDGET_S = 30.0
 ACROSS = ("pair", "tree")
@@ -33,10 +37,18 @@ class Speed(Kind):
             gpus=item.spec.gpus,
         )
         try:
-            report = measure_speed(site.workspace, request, item.nodes, budget_s=_budget_s(item), say=site.say)
+            measured = measure_speed(site.workspace, request, item.nodes, budget_s=_budget_s(item), say=site.say)
         except UsageError as error:
             return Outcome.not_checked(item, str(error))
-        return judged(item, report)
+        outcome: Outcome = judged(item, measured.report).replace(evidence=msgspec.to_builtins(measured))
+        return outcome
+
+    def derive(self, item: Item, outcome: Outcome, results: Sequence[Result], site: Site) -> Outcome | None:
+        """Judge the measurements of the ranks again."""
+        if not outcome.evidence:
+            return None
+        derived: Outcome = judged(item, convert_toml(outcome.evidence, Measured, "evidence").report)
+        return derived.replace(evidence=outcome.evidence)
 
 
 def judged(item: Item, report: SpeedReport) -> Outcome:
@@ -53,15 +65,7 @@ def judged(item: Item, report: SpeedReport) -> Outcome:
         verdict, reason = "not checked", missing or "nothing to compare the measurements with"
     else:
         verdict, reason = "pass", f"{plural(compared, 'measurements')} compared, none slow"
-    limit = Judged.of_suspects(verdict, len(slow), allowed, reason)
-    return Outcome(
-        key=item.key,
-        verdict=verdict,
-        reason=reason,
-        judged=(limit,),
-        suspects=slow,
-        tables=(_table(rows),),
-    )
+    return Outcome.of_suspects(item, verdict, slow, reason, _table(rows))
 
 
 def _budget_s(item: Item) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from llmbx.api import LlmbxError, Result, RunSpec
 from llmbx.api.verbs import Run, RunCall, Runner, RunProgress, refresh_result
@@ -22,9 +22,12 @@ class Workload(Kind):
 
     def check(self, item: Item, site: Site) -> Outcome:
         """Do the runs that are missing, and judge them all."""
-        results = [self._result(item, number, site) for number in range(1, item.repeats + 1)]
-        site.results[item.key] = results
-        return outcome(item, site)
+        site.results[item.key] = [self._result(item, number, site) for number in range(1, item.repeats + 1)]
+        return _outcome(item, site)
+
+    def derive(self, item: Item, outcome: Outcome, results: Sequence[Result], site: Site) -> Outcome | None:
+        """Judge the results by the criteria again."""
+        return _outcome(item, site) if item.spec is not None and results else None
 
     def _result(self, item: Item, number: int, site: Site) -> Result:
         assert item.spec is not None
@@ -38,7 +41,7 @@ class Workload(Kind):
         return result
 
 
-def outcome(item: Item, site: Site) -> Outcome:
+def _outcome(item: Item, site: Site) -> Outcome:
     """The outcome of an item by the results of its runs, and by those of the same work at other scales."""
     assert item.spec is not None
     row = item.spec.exact_row(site.workspace.plugins.workload(item.spec.workload, item.spec.plugin))
