@@ -2,7 +2,8 @@
 
 Step times are drawn with the run-to-run spreads that are published (MLPerf Training v5: median 0.11 %, 90th percentile
 0.54 %); the slow nodes are 5 to 10 % slower. Beside it: the runs of halving each slow part to its end (both halves are
-run, as node-bisect scripts do), and the bound of information, with which each run answers yes or no.
+run, as Primus' tools/preflight_bisect/bisect.py of fd1eeabb does; re-expressed here, without noise),
+and the bound of information, with which each run answers yes or no.
 """
 
 from __future__ import annotations

@@ -6,13 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from llmbx.api import Bounds, Expected, Reference, Result, RunSpec, Stability, UsageError
 from llmbx.api.verbs import Request, load_workspace
+from llmbx_accept.facts.checks import checks_for
+from llmbx_accept.facts.judge import Asked, NodeAnswer
 from llmbx_accept.suite.criteria import family, judged_outcome
 from llmbx_accept.suite.definition import read_suite, shipped
 from llmbx_accept.suite.item import Criteria, Item, Judged, Outcome, Site
+from llmbx_accept.suite.kinds import doctor
 from llmbx_accept.suite.plan import items_of
 from llmbx_accept.suite.verdict import exit_code, summarize
 
@@ -46,6 +50,22 @@ def test_the_57_cells_resolve_with_their_expected_hours(site: Callable[..., Site
     for cell in [cell for cells in planned.values() for cell in cells]:
         assert cell.spec is not None and cell.spec.gpus == 512 and cell.criteria.predicted
         assert cell.hours and cell.gpu_hours == 512 * cell.hours, cell.key
+
+
+def test_an_outcome_of_nodes_is_derived_again_from_their_answers() -> None:
+    checks = checks_for("cpu")
+    answers = [NodeAnswer(node=node, facts={"memory.total": total}) for node, total in (("a", 9), ("b", 9), ("c", 1))]
+    asked = Asked(answers=tuple(answers), checks=checks, expected={})
+    item = Item(key="doctor", kind="doctor")
+    kept = doctor.judged(item, asked.inspection).replace(evidence=msgspec.to_builtins(asked))
+    kept = Outcome.decoded(kept.encoded())
+    assert kept.verdict == "fail" and [*kept.suspects] == ["c"]
+    site: Any = None
+    assert doctor.KIND.derive(item, kept, (), site) == kept
+    kept.evidence["answers"][2]["facts"]["memory.total"] = 9
+    derived = doctor.KIND.derive(item, kept, (), site)
+    assert derived is not None and not derived.suspects
+    assert doctor.KIND.derive(item, kept.replace(evidence={}), (), site) is None
 
 
 def test_scaling_goes_from_one_node_to_all_by_doubling(site: Callable[..., Site]) -> None:
