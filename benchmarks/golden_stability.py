@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from llmbx.measure.window import choose
 from llmbx.model import Step
-from llmbx_verdict.stability import judge
+from llmbx_verdict.stability import of_window
 from llmbx_verdict.statistics import intervals, series
 
 LEAST = 20
@@ -57,7 +57,7 @@ def judged(times: list[float]) -> Judged:
     """The verdict on one series by the window `auto`."""
     steps = [Step(number=number, time_s=time) for number, time in enumerate(times, 1)]
     _, measured = choose(steps, "auto")
-    stability, seen = judge(measured), series.detect(measured)
+    stability, seen = of_window("auto", steps, measured), series.detect(measured)
     window = [step.time_s for step in measured if step.time_s is not None]
     median = intervals.median_over_steps(window)
     assert median is not None

@@ -26,7 +26,7 @@ from llmbx_verdict.stability import judge, of_window
 
 COUNTS = (50, 100)
 TAUS = (10.0, 15.0, 20.0)
-SIZES = (0.05, 0.2, 0.5)
+SIZES = (0.02, 0.05, 0.2, 0.5)
 NOISES = ((0.0, 0.002), (0.5, 0.005), (0.0, 0.01), (0.5, 0.01))
 """Correlation and standard deviation."""
 

@@ -63,6 +63,11 @@ and {silent} cases passed in silence; now {now} kinds have it, and the table say
 written with every second kind known ({developed}); of the {held} put aside, {first} were right when they were tried
 first. The same author wrote both halves, so that faults of other authors will be found less often.
 
+A second list, of 45 kinds in 160 cases, was written when the checks were done, by the same author and before any
+of it was tried: 134 cases (36 kinds) were right at first; where either of two verdicts would do, both counted. The six
+kinds that are found since then are kept (`tests/plugins/fresh.py`), the rest of the list is not. Still not found: a
+first loss that is 15 % too high, and 25 missing steps at the start of a log without a run.
+
 False alarms: `python benchmarks/golden_series.py CHECKOUT` reads the series of Megatron-LM's functional tests
 ({golden}). 178 logs of healthy minis that tests trained on a CPU, and those of the runs in `benchmarks/gpu/results`,
 have no finding of these checks."""

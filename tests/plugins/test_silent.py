@@ -9,10 +9,12 @@ import pytest
 from llmbx.plugins.manager import Plugins, load
 from llmbx.run.pipeline import exit_code
 
+from .fresh import FRESH
 from .made_run import clean, result, row
 from .silent import SILENT, Silent, verdicts
 
-CASES = [(name, format_) for name, fault in SILENT.items() for format_ in fault.formats if not fault.stays]
+FAULTS = {**SILENT, **FRESH}
+CASES = [(name, format_) for name, fault in FAULTS.items() for format_ in fault.formats if not fault.stays]
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,7 @@ def plugins() -> Plugins:
 
 @pytest.mark.parametrize(("name", "format_"), CASES)
 def test_a_fault_is_not_silent(name: str, format_: str, plugins: Plugins, tmp_path: Path) -> None:
-    fault = SILENT[name]
+    fault = FAULTS[name]
     if format_ == "megatron":
         return strangers(fault, plugins, tmp_path)
     log = clean(format_, plugins)

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from llmbx.api import Stability, Step, choose_window, mean_of, median_of
 
-from .statistics import autoregression, intervals, series, warm_up
+from .statistics import autoregression, intervals, series, steady, warm_up
 
 LEAST_STEPS = 8
 """Fewest steps with a verdict: with fewer, steps that take twice as long in half of the window pass for noise."""
@@ -75,20 +75,21 @@ def _with_warm_up(
     rest = warm_up.rest_in(times, before)
     if rest is not None and rest.matters:
         return Stability(verdict="drifting", reason=f"{warm_up.words(rest)}; {judged.reason}")
-    return _with_doubt(judged, measured, warm_up.doubt_in(times, before))
+    window = series.times_of(measured)
+    noise = uncertainty(window) or 0.0
+    whole = max(noise + warm_up.doubt_in(times, before), steady.distance(times, before, noise / 1.96) or 0.0)
+    return _with_doubt(judged, window, noise, whole)
 
 
-def _with_doubt(judged: Stability, measured: Sequence[Step], doubt: float) -> Stability:
+def _with_doubt(judged: Stability, times: Sequence[float], noise: float, whole: float) -> Stability:
     """A stable window whose mean may be too high by what is left of a warm-up: that adds to its uncertainty."""
-    times = [step.time_s for step in measured if step.time_s is not None]
-    noise = uncertainty(times) or 0.0
-    if _percent(noise + doubt) == _percent(noise):
+    if _percent(whole) == _percent(noise):
         return judged
     _, _, more = (judged.reason or "").partition("; ")
-    rest = f"up to {_percent(doubt)} of it the rest of a warm-up"
-    noisy = noise + doubt > LARGEST_UNCERTAINTY
+    rest = f"up to {_percent(whole - noise)} of it the rest of a warm-up"
+    noisy = whole > LARGEST_UNCERTAINTY
     limit = f"more than ±{100 * LARGEST_UNCERTAINTY:g} %, {rest}; {_median(times)}" if noisy else rest
-    reason = f"the mean of {len(times)} steps is uncertain by ±{_percent(noise + doubt)}, {limit}"
+    reason = f"the mean of {len(times)} steps is uncertain by ±{_percent(whole)}, {limit}"
     return Stability(verdict="noisy" if noisy else "stable", reason=f"{reason}; {more}" if more else reason)
 
 

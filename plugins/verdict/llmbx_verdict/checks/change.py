@@ -62,6 +62,8 @@ RATE_JUMP = 50.0
 
 HALVINGS = 5
 """So many halvings of the loss scale in a row are not the search for its size at the start."""
+COLLAPSE = 1000.0
+"""A loss scale that falls by this factor in one step was not halved by the search for its size."""
 
 
 def frozen(evidence: Evidence) -> Answer:
@@ -239,6 +241,9 @@ def scale(evidence: Evidence) -> Answer:
     later = scales[len(scales) // 5 :]
     falls = 0
     for (_, before), (number, after) in pairwise(later):
+        if after <= before / COLLAPSE:
+            text = f"the loss scale falls from {before:g} to {after:g} at step {number}"
+            return (Finding(rule="loss-scale", problem=text, fix="check the precision", warning=True),)
         falls = falls + 1 if after <= before / 2 else 0
         if falls >= HALVINGS:
             text = f"the loss scale falls {falls} times in a row, to {after:g} at step {number}"
@@ -354,7 +359,8 @@ CHECKS = (
     ),
     Check(
         "loss-scale", "The loss scale of each step.",
-        "It is 0, and every gradient with it; or it falls several times in a row after the first fifth (a warning).",
+        "It is 0, and every gradient with it; or it falls several times in a row, or to a thousandth "
+        "at once, after the first fifth (a warning).",
         "Check the precision.", "invalid", scale,
     ),
     Check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -33,7 +34,10 @@ SMALL_SLACK_S = 0.1
 """Seconds that a step's line takes to be printed: usually, and on a CPU."""
 
 ROUNDED = 8
-"""So many step times in a row are not whole seconds by chance."""
+"""So many step times in a row are not whole seconds (halves, tenths) by chance."""
+UNITS = (1.0, 0.5, 0.1)
+COARSE = 0.01
+"""A unit of the times that matters, as a share of the longest."""
 
 EXACT = 3e-4
 """Share of a step time below which the last printed digit shows how times scatter: that of the steadiest known runs is
@@ -152,13 +156,17 @@ def beyond(evidence: Evidence) -> Answer:
 
 
 def rounded(evidence: Evidence) -> Answer:
-    """The times of the steps are whole seconds."""
+    """The times of the steps are whole seconds, halves or tenths."""
     window = evidence.figures.window if evidence.figures is not None else None
     measured = [s for s in evidence.steps if s.time_s is not None and (window is None or window.holds(s.number))]
     times = [step.time_s or 0.0 for step in measured]
-    if len(times) < ROUNDED or max(times) > LONG_S or any(time != int(time) for time in times):
+    if len(times) < ROUNDED or max(times) > LONG_S:
         return None
-    return f"the times of {len(times)} steps are whole seconds: the mean may be wrong by {50 / max(times):.0f} %"
+    units = [unit for unit in UNITS if all(math.isclose(time, unit * round(time / unit)) for time in times)]
+    if not units or units[0] < COARSE * max(times):
+        return None
+    error = 50 * units[0] / max(times)
+    return f"the times of {len(times)} steps are multiples of {units[0]:g} s: the mean may be wrong by {error:.0f} %"
 
 
 def equal(evidence: Evidence) -> Answer:
@@ -239,7 +247,8 @@ CHECKS = (
     ),
     Check(
         "rounded-times", f"The times of the window's steps, from {ROUNDED} on and below {LONG_S:g} s.",
-        "All of them are whole seconds: the mean is not better known than that.",
+        "All of them are multiples of 1, 0.5 or 0.1 s, which is 1 % of one or more: the mean is not better known "
+        "than that.",
         "Print more digits.", "warning", rounded,
     ),
     Check(

@@ -61,6 +61,10 @@ def _times(steps: Sequence[Step]) -> list[float]:
 
 def impossible(evidence: Evidence) -> Answer:
     """A plugin answered with a number that cannot be true."""
+    spec, figures = evidence.spec, evidence.figures
+    sample = figures.flops_per_sample.causal if figures is not None else None
+    if spec is not None and sample is not None and sample < spec.model.sequence_length:
+        return f"{sample:.3g} FLOPs a sample are fewer than its {spec.model.sequence_length} tokens"
     return "; ".join(evidence.impossible) or None
 
 
@@ -89,7 +93,7 @@ CHECKS = (
     ),
     Check(
         "plugin-value", "What the plugins answered.",
-        "A number cannot be true (FLOPs of 0, below it, or no number): the other figures are not to be trusted.",
+        "A number cannot be true (FLOPs below one a token, or no number): the other figures are not to be trusted.",
         "Report it to the author of the plugin (`llmbx plugins check`).", "invalid", impossible,
     ),
     Check(

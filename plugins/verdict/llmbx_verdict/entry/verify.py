@@ -36,6 +36,8 @@ _SETTING = "verify_compute"
 """The setting that asks for it."""
 _BOUND = 1e-3
 """Relative difference of the norms of two passes from which they differ, where kernels may add in any order."""
+_NEXT = 31
+"""Factor between two tensors of one name, so that changes of their last bits do not cancel."""
 _MOST_NAMED = 8
 _STORED = ("_local_tensor", "_data", "_rowwise_data")
 """Attributes of tensors of other classes, sharded or quantized, with the tensor that has the bits."""
@@ -111,11 +113,10 @@ class Passes:
         self._sums = []
 
     def add(self, name: str, tensor: Any) -> None:
-        """Note a tensor of the pass; one of the same name is added to it."""
+        """Note a tensor of the pass; those of one name are noted together, in their order."""
         if self._sums:
-            sums = self._sums[-1]
-            total = self._sum(tensor)
-            sums[name] = sums[name] + total if name in sums else total
+            sums, total = self._sums[-1], self._sum(tensor)
+            sums[name] = sums[name] * _NEXT + total if name in sums else total
 
     def _sum(self, tensor: Any) -> Any:
         if self.exact:
@@ -182,7 +183,7 @@ class Passes:
         for name, parameter in self._named():
             group = self.group(name, parameter)
             if group in self.peers:
-                totals[group] = (totals.get(group, 0) * 31 + sums[f"{WEIGHT} {name}"]) % (1 << 64)
+                totals[group] = (totals.get(group, 0) * _NEXT + sums[f"{WEIGHT} {name}"]) % (1 << 64)
         return [{"of": group, "ranks": [*self.peers[group]], "sum": f"{total:016x}"} for group, total in totals.items()]
 
 

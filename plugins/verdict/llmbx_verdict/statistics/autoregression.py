@@ -123,8 +123,12 @@ def _mixture(values: Sequence[float], trend: bool) -> Mixture | None:
 
 def _components(forms: _Forms, low: float, high: float, trend: bool) -> list[Component]:
     """One component for each grid point of z."""
-    grid = [low + (high - low) * i / (POINTS - 1) for i in range(POINTS)]
-    return [_component(forms, math.tanh(z), trend) for z in grid]
+    return [_component(forms, phi, trend) for phi in grid(low, high)]
+
+
+def grid(low: float = -GRID_LIMIT, high: float = GRID_LIMIT) -> list[float]:
+    """The values of phi at points of z that are evenly spaced."""
+    return [math.tanh(low + (high - low) * i / (POINTS - 1)) for i in range(POINTS)]
 
 
 def _normalized(components: list[Component], level: float, unit: float) -> tuple[Component, ...]:
@@ -144,9 +148,9 @@ def _component(forms: _Forms, phi: float, trend: bool) -> Component:
     """Mean (or slope) for one phi; the weight is a logarithm."""
     n = forms.count
     ones = (1 - phi) * (n - (n - 2) * phi)
-    times = _at(forms.tt, phi)
-    on_ones, on_times = _at(forms.y1, phi), _at(forms.yt, phi)
-    rest = _at(forms.yy, phi) - on_ones**2 / ones - (on_times**2 / times if trend else 0.0)
+    times = at(forms.tt, phi)
+    on_ones, on_times = at(forms.y1, phi), at(forms.yt, phi)
+    rest = at(forms.yy, phi) - on_ones**2 / ones - (on_times**2 / times if trend else 0.0)
     rest, dof = max(rest, 1e-30), n - (2 if trend else 1)
     weight = 0.5 * math.log((1 - phi * phi) / ones) - dof / 2 * math.log(rest) + 0.6 * math.log(1 - phi)
     if not trend:
@@ -158,15 +162,16 @@ def _component(forms: _Forms, phi: float, trend: bool) -> Component:
 def _forms(y: list[float]) -> _Forms:
     n = len(y)
     ones, times = [1.0] * n, [i - (n - 1) / 2 for i in range(n)]
-    return _Forms(count=n, yy=_form(y, y), y1=_form(y, ones), yt=_form(y, times), tt=_form(times, times))
+    return _Forms(count=n, yy=form(y, y), y1=form(y, ones), yt=form(y, times), tt=form(times, times))
 
 
-def _form(u: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]:
-    """Coefficients (1, phi, phi^2) of u'Pv."""
+def form(u: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]:
+    """Coefficients (1, phi, phi^2) of u'Pv, where P is the precision matrix of the autoregression."""
     products = [a * b for a, b in zip(u, v, strict=True)]
     beside = math.fsum(a * d + b * c for (a, b), (c, d) in zip(pairwise(u), pairwise(v), strict=True))
     return math.fsum(products), -beside, math.fsum(products[1:-1])
 
 
-def _at(form: tuple[float, float, float], phi: float) -> float:
-    return form[0] + phi * (form[1] + phi * form[2])
+def at(polynomial: tuple[float, float, float], phi: float) -> float:
+    """The value of such a form for one phi."""
+    return polynomial[0] + phi * (polynomial[1] + phi * polynomial[2])
