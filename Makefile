@@ -52,7 +52,7 @@ docs: $(TEST)/docs/.ready
 	NO_MKDOCS_2_WARNING=1 $(TEST)/docs/bin/mkdocs build --strict
 
 # Upstream's final configurations of all rows of the catalog and of exemplar-performance, by its executed program:
-# BRIDGE is a checkout of Megatron-Bridge v0.6.0, MLPERF one of 68e036ff0161, BRIDGE_PYTHON that of megatron-bridge-0.6-cpu.
+# BRIDGE is a checkout of Megatron-Bridge v0.6.0, MLPERF one of f21e0c891ec0, BRIDGE_PYTHON that of megatron-bridge-0.6-cpu.
 upstream-rows: $(VENV)/.ready
 	$(VENV)/bin/python benchmarks/upstream_rows.py $(BRIDGE) $(BRIDGE_PYTHON) $(MLPERF)
 	$(VENV)/bin/python benchmarks/compare_exemplar.py $(BRIDGE) $(BRIDGE_PYTHON) $(MLPERF) > $(TEST)/compared.csv

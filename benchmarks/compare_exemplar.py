@@ -18,17 +18,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from upstream_rows import DTYPES, MLPERF, MLPERF_ARGUMENTS, MLPERF_MODELS, execute, mended, path_of
+from upstream_rows import DTYPES, MLPERF, MLPERF_MODELS, execute, families_of, of_mlperf, path_of
 
 from llmbx.api import ExpectedConfiguration, RunSpec
 from llmbx.api.verbs import Config, Request, load_plugins, read_final, resolve
 from llmbx_nemo.importer.names import shipped_names
 from llmbx_nemo.importer.tree import find_tree, functions
 from llmbx_nemo.published import published
-from llmbx_nemo.upstream import OTHER, program
+from llmbx_nemo.upstream import ENV, OTHER, PROGRAM, program_files
 from llmbx_site.final_configuration import launch_values
 
 ROWS = Path(__file__).parents[1] / "tests" / "plugins" / "nemo" / "exemplar.csv"
+RECIPES = {"llama3.1_mlperf": "bridge-0.5"}
+"""Recipes of another release."""
+
 BY_LAUNCH = ("launch.env.NCCL_IB_QPS_PER_CONNECTION",)
 """What exemplar-performance's launch.sh sets before it calls the program."""
 
@@ -50,7 +53,7 @@ def specs() -> Iterator[tuple[str, RunSpec]]:
             for gpus in map(int, row["gpus"].split()):
                 request = Request(
                     workload=row["workload"], size=row["size"], dtype=row["here"], gpu_type=row["gpu_type"], gpus=gpus,
-                    launcher="slurm", recipe="bridge-0.6",
+                    launcher="slurm", recipe=RECIPES.get(row["workload"], "bridge-0.6"),
                 )  # fmt: skip
                 spec = resolve(request, plugins, Config(), {}, {}, "/install")
                 yield f"{spec.workload}:{spec.size}/{spec.dtype}/{spec.gpu_type}/{gpus}", spec
@@ -59,7 +62,8 @@ def specs() -> Iterator[tuple[str, RunSpec]]:
 def row_of(name: str, spec: RunSpec, models: Mapping[Any, str], families: Mapping[str, str]) -> dict[str, Any]:
     """Return the program's arguments for a run."""
     model = models[spec.workload, spec.size]
-    arguments = list(MLPERF_ARGUMENTS) if spec.workload == MLPERF else []
+    more = of_mlperf(spec.dtype, spec.gpus) if spec.workload == MLPERF else {}
+    arguments = more.pop("arguments", [])
     for scale in shipped_names().scales:
         same = (scale.workload, scale.size, scale.gpu_type) == (spec.workload, spec.size, spec.gpu_type)
         if same and spec.dtype in scale.dtypes and spec.gpus in scale.gpus:
@@ -70,7 +74,7 @@ def row_of(name: str, spec: RunSpec, models: Mapping[Any, str], families: Mappin
                 arguments += [f"--{option}", words.strip("[]")]
     return {
         "name": name, "model": model, "family": families[model], "gpu": spec.gpu_type, "gpus": spec.gpus,
-        "dtype": DTYPES[spec.dtype], "gpus_per_node": spec.gpus_per_node, "arguments": arguments,
+        "dtype": DTYPES[spec.dtype], "gpus_per_node": spec.gpus_per_node, "arguments": arguments, **more,
     }  # fmt: skip
 
 
@@ -82,18 +86,16 @@ def built(runs: Mapping[str, RunSpec], python: str, env: Mapping[str, str]) -> d
         by_workload.setdefault(spec.workload, []).append(name)
     for members in by_workload.values():
         with tempfile.TemporaryDirectory() as folder:
-            root, programs = Path(folder), {name: program(runs[name]) for name in members}
-            for files in (each.files for each in programs.values()):
-                for path, content in files.items():
-                    (root / path).parent.mkdir(parents=True, exist_ok=True)
-                    (root / path).write_bytes(content)
+            root, files = Path(folder), {name: program_files(runs[name]) for name in members}
+            for path, content in (item for name in members for item in files[name].items()):
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_bytes(content)
             places = {name: root / f"run-{number}" for number, name in enumerate(members)}
             for name, place in places.items():
                 place.mkdir()
-                (place / "spec.json").write_bytes(programs[name].files["spec.json"])
-            first = programs[members[0]]
-            argv = [python, *first.argv, *(f"{place.name}/spec.json" for place in places.values())]
-            subprocess.run(argv, cwd=root, env={**os.environ, **env, **first.env}, capture_output=True, check=False)
+                (place / "spec.json").write_bytes(files[name]["spec.json"])
+            argv = [python, f"code/{PROGRAM}", *(f"{place.name}/spec.json" for place in places.values())]
+            subprocess.run(argv, cwd=root, env={**os.environ, **env, **ENV}, capture_output=True, check=False)
             for name, place in places.items():
                 final = read_final(place)
                 result[name] = {**final.final, **launch_values(runs[name], plugins)} if final else {}
@@ -107,7 +109,7 @@ def compared(
     env = path_of(tree) if tree else {}
     models = {tuple(target): model for model, target in {**shipped_names().models, **MLPERF_MODELS}.items()}
     called = functions(find_tree(tree or Path(python).parents[1]))
-    families = {function.model: function.module.split(".")[3] for function in called}
+    families = families_of(called)
     rows = [row_of(name, spec, models, families) for name, spec in runs.items()]
     theirs, ours = execute(checkout, python, rows, strict=False, env=env), built(runs, python, env)
     for name, spec in runs.items():
@@ -133,12 +135,11 @@ def line_of(spec: RunSpec, theirs: Mapping[str, Any] | None, ours: Mapping[str, 
 def main() -> None:
     checkout, python, mlperf = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
     runs = dict(specs())
-    of_mlperf = {name: spec for name, spec in runs.items() if spec.workload == MLPERF}
+    runs_of_mlperf = {name: spec for name, spec in runs.items() if spec.workload == MLPERF}
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(COLUMNS)
-    table.writerows(compared(checkout, python, {name: runs[name] for name in runs if name not in of_mlperf}))
-    with tempfile.TemporaryDirectory() as folder:
-        table.writerows(compared(mlperf, python, of_mlperf, mended(mlperf, Path(folder))))
+    table.writerows(compared(checkout, python, {name: runs[name] for name in runs if name not in runs_of_mlperf}))
+    table.writerows(compared(mlperf, python, runs_of_mlperf, mlperf))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
     PYTHON benchmarks/upstream_final.py SCRIPTS HUB ROWS OUT
 
 PYTHON has Megatron-Bridge 0.6 (the environment megatron-bridge-0.6-cpu); SCRIPTS is scripts/performance of its tag
-v0.6.0; HUB a folder with the models' config.json (`make upstream` writes it). ROWS is a JSON list of objects with the
-row's `name`, and `model`, `family`, `gpu`, `gpus`, `dtype`, `gpus_per_node` and `arguments` for the program. OUT gets a
-JSON object with all values of each row. Neither CUDA nor Transformer Engine is needed: llmbx's stand-ins replace them.
+v0.6.0, or of a checkout of 0.5 whose `src` is in PYTHONPATH; HUB a folder with the models' config.json
+(`make upstream-rows` writes it). ROWS is a JSON list of objects with the row's `name`, and `model`, `family`, `gpu`,
+`gpus`, `dtype`, `gpus_per_node`, and `arguments` and `environment` for the program. OUT gets a JSON object with all
+values of each row. Neither CUDA nor Transformer Engine is needed: llmbx's stand-ins replace them.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ ROOT = Path(__file__).parents[1]
 ARGUMENTS = ["--account", "a", "--partition", "p", "--offline"]
 
 
-def executor_values(row: dict[str, Any], environment: dict[str, Any]) -> dict[str, Any]:
+def executor_values(row: dict[str, Any], configuration: Any) -> dict[str, Any]:
     """Return the launch that upstream's executor describes."""
     from utils import executors
+
+    environment = {**row.get("environment", {}), **getattr(configuration, "env_vars", {})}
 
     per_node = row["gpus_per_node"]
     made = executors.slurm_executor(
@@ -32,6 +35,7 @@ def executor_values(row: dict[str, Any], environment: dict[str, Any]) -> dict[st
         enable_pct_binding=binds_cores(row),
         custom_env_vars={name: str(value) for name, value in environment.items()},
     )  # fmt: skip
+    plugin_arguments(row, made)
     return {
         **{f"launch.env.{name}": value for name, value in made.env_vars.items()},
         "launch.nodes": made.nodes,
@@ -40,6 +44,21 @@ def executor_values(row: dict[str, Any], environment: dict[str, Any]) -> dict[st
         "launch.segment": made.segment,
         "launch.srun_args": made.srun_args,
     }
+
+
+def plugin_arguments(row: dict[str, Any], executor: Any) -> list[str]:
+    """Set the variables that a plugin of the launch sets, and return its arguments for the program: up to 0.5."""
+    if "--config_variant" not in row.get("arguments", ()):
+        return []
+    from nemo_run import Script
+    from perf_plugins import PerfEnvPlugin
+
+    task = Script(args=[])
+    PerfEnvPlugin(
+        model_family_name=row["family"], model_recipe_name=row["model"], gpu=row["gpu"], train_task="pretrain",
+        compute_dtype=row["dtype"], config_variant=row["arguments"][row["arguments"].index("--config_variant") + 1],
+    ).setup(task, executor)  # fmt: skip
+    return list(task.args)
 
 
 def binds_cores(row: dict[str, Any]) -> bool:
@@ -63,13 +82,14 @@ def values(row: dict[str, Any]) -> dict[str, Any]:
     def caught(*args: Any, **given: Any) -> None:
         configuration = (given.get("state") or args[0]).cfg
         flat.update(final.flat(configuration))
-        flat.update(executor_values(row, configuration.env_vars))
+        flat.update(executor_values(row, configuration))
 
     pretrain._pretrain = caught
     sys.argv = [
         "run_script.py", "--model_family_name", row["family"], "--model_recipe_name", row["model"], "--gpu", row["gpu"],
         "--num_gpus", str(row["gpus"]), "--gpus_per_node", str(row["gpus_per_node"]),
         "--compute_dtype", row["dtype"], *row.get("arguments", ()), *ARGUMENTS,
+        *plugin_arguments(row, Record(env_vars={})),
     ]  # fmt: skip
     run_script.main()
     return {name: _portable(value) for name, value in flat.items()}
@@ -79,22 +99,27 @@ def _portable(value: Any) -> Any:
     return value.replace(str(Path.cwd()), "$CWD") if isinstance(value, str) else value
 
 
+class Record(types.SimpleNamespace):
+    """A stand-in for a class of NeMo-Run: it keeps what it is made with."""
+
+    def __init__(self, *_: Any, **given: Any) -> None:
+        super().__init__(**given)
+
+
 def stand_in_for_nemo_run() -> None:
-    """Replace NeMo-Run, of which upstream's executor only uses records."""
-
-    def record(*_: Any, **given: Any) -> Any:
-        return types.SimpleNamespace(**given)
-
+    """Replace NeMo-Run, of which upstream's executor and plugins only use records."""
     names = {
-        "nemo_run": ("SlurmExecutor", "LocalTunnel", "Packager", "GitArchivePackager", "Script", "KubeflowExecutor"),
+        "nemo_run": (
+            "Plugin", "SlurmExecutor", "LocalTunnel", "Packager", "GitArchivePackager", "Script", "KubeflowExecutor",
+        ),
         "nemo_run.config": (),
         "nemo_run.core": (),
         "nemo_run.core.execution": (),
         "nemo_run.core.execution.launcher": ("SlurmTemplate",),
-    }
+    }  # fmt: skip
     for name, members in names.items():
         module: Any = types.ModuleType(name)
-        vars(module).update(dict.fromkeys(members, record))
+        vars(module).update({member: type(member, (Record,), {}) for member in members})
         sys.modules[name] = module
     config: Any = sys.modules["nemo_run.config"]
     config.get_nemorun_home = lambda: "/log"

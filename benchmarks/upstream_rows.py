@@ -1,10 +1,10 @@
-"""Write `upstream/WORKLOAD-bridge-0.6.json` anew: upstream's final configuration of each row, by executing its program.
+"""Write `upstream/WORKLOAD-bridge-*.json` anew: upstream's final configuration of each row, by executing its program.
 
     python benchmarks/upstream_rows.py BRIDGE PYTHON [MLPERF]
 
 BRIDGE is a checkout of Megatron-Bridge v0.6.0 (its `scripts`), PYTHON that of the environment megatron-bridge-0.6-cpu,
-whose rows are written. MLPERF is a checkout of 68e036ff0161 (branch mollys/mlperf-llama8b-r0.6.0), which has MLPerf's
-Llama 3.1 8B. Takes about two minutes.
+whose rows are written. MLPERF is a checkout of f21e0c891ec0 (branch llmb-r0.5.1), which exemplar-performance v26.08.00
+takes for MLPerf's Llama 3.1 8B. Takes about two minutes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,8 @@ from llmbx.api import GpuType
 from llmbx_nemo.hub import cache_files, hub_models
 from llmbx_nemo.importer.names import Names, shipped_names
 from llmbx_nemo.importer.rows import workloads
-from llmbx_nemo.importer.tree import Tree, find_tree, functions
+from llmbx_nemo.importer.tree import Function, Tree, find_tree, functions
+from llmbx_nemo.published import published
 
 UPSTREAM = Path(__file__).parents[1] / "plugins" / "nemo" / "llmbx_nemo" / "upstream"
 PROGRAM = Path(__file__).with_name("upstream_final.py")
@@ -37,34 +37,19 @@ EXECUTED = (
 SOURCE = f"Megatron-Bridge v0.6.0, {EXECUTED.format('Megatron-Bridge 0.6.2')}"
 MLPERF = "mlperf-llama3.1"
 MLPERF_MODELS = {"llama31_8b": (MLPERF, "8b")}
-MLPERF_ARGUMENTS = ["--max_steps", "50"]
-"""Its function trains on; launch.sh of exemplar-performance passes the steps."""
 MLPERF_SOURCE = (
-    f"Megatron-Bridge 68e036ff0161, {EXECUTED.format('it')}; its perf_recipes/llama/gb200/llama31.py does not import "
-    "CommOverlapConfig, which was added"
+    f"Megatron-Bridge f21e0c891ec0, {EXECUTED.format('it')}, and the variables that launch.sh of exemplar-performance "
+    "v26.08.00 passes"
 )
-MLPERF_MODULE = "src/megatron/bridge/perf_recipes/llama/gb200/llama31.py"
-LACKING = "from megatron.bridge.training.comm_overlap import CommOverlapConfig\n"
-FIRST_IMPORT = "from megatron.bridge.perf_recipes.environment import COMMON_PERF_ENV_VARS\n"
 
 Flat = Mapping[str, Any]
-
-
-def mended(checkout: Path, folder: Path) -> Path:
-    """Copy the tree of MLPerf's recipe, with the import that it lacks, and return the copy."""
-    shutil.copytree(checkout / "src" / "megatron", folder / "src" / "megatron")
-    module = folder / MLPERF_MODULE
-    text = module.read_text(encoding="utf-8")
-    assert FIRST_IMPORT in text and LACKING not in text, module
-    module.write_text(text.replace(FIRST_IMPORT, FIRST_IMPORT + LACKING), encoding="utf-8")
-    return folder
 
 
 def rows_of(tree: Tree, names: Names) -> Iterator[dict[str, Any]]:
     """Yield the rows of the recipe, as the program's arguments."""
     called = functions(tree)
     models = {tuple(target): model for model, target in names.models.items()}
-    families = {function.model: function.module.split(".")[3] for function in called}
+    families = families_of(called)
     for imported in workloads(called, names):
         for size, dtype, gpu_type, gpus in imported.configurations:
             model = models[imported.workload, size]
@@ -76,7 +61,29 @@ def rows_of(tree: Tree, names: Names) -> Iterator[dict[str, Any]]:
                 "gpus": gpus,
                 "dtype": DTYPES[dtype],
                 "gpus_per_node": GpuType.builtin()[gpu_type].gpus_per_node or 8,
+                **(of_mlperf(dtype, gpus) if imported.workload == MLPERF else {}),
             }
+
+
+def families_of(called: list[Function]) -> dict[str, str]:
+    """Return the family of each model: the folder of its functions."""
+    folders = ("megatron.bridge.perf_recipes.", "configs.")
+    names = {function.model: function.module for function in called}
+    return {
+        model: module.removeprefix(folder).split(".")[0]
+        for model, module in names.items()
+        for folder in folders
+        if module.startswith(folder)
+    }
+
+
+def of_mlperf(dtype: str, gpus: int) -> dict[str, Any]:
+    """Return what launch.sh passes for MLPerf's model: the steps, the variant and variables."""
+    data = published(MLPERF, "bridge-0.5")
+    assert data
+    arguments = ["--max_steps", "50", "--config_variant", data.functions["8b"].variants[str(gpus)]]
+    exported = [large.env for large in shipped_names().large if large.workload == MLPERF and dtype in large.dtypes]
+    return {"arguments": arguments, "environment": {name: value for env in exported for name, value in env.items()}}
 
 
 def execute(
@@ -132,12 +139,12 @@ def file_of(values: Mapping[str, Flat], source: str) -> dict[str, Any]:
     return {**file, "shared": shared} if shared else file
 
 
-def write(values: Mapping[str, Flat], source: str) -> None:
+def write(values: Mapping[str, Flat], source: str, recipe: str = "bridge-0.6") -> None:
     """Write the file of each workload."""
     for workload in dict.fromkeys(name.partition(":")[0] for name in values):
         of_workload = {name.partition(":")[2]: flat for name, flat in values.items() if name.startswith(f"{workload}:")}
         text = json.dumps(file_of(of_workload, source), indent=0, sort_keys=True)
-        (UPSTREAM / f"{workload}-bridge-0.6.json").write_text(f"{text}\n", encoding="utf-8")
+        (UPSTREAM / f"{workload}-{recipe}.json").write_text(f"{text}\n", encoding="utf-8")
         print(workload, len(of_workload))
 
 
@@ -146,13 +153,8 @@ def main() -> None:
     names = shipped_names()
     write(execute(checkout, python, list(rows_of(find_tree(Path(python).parents[1]), names))), SOURCE)
     for mlperf in map(Path, sys.argv[3:]):
-        with tempfile.TemporaryDirectory() as folder:
-            tree = mended(mlperf, Path(folder))
-            rows = [
-                {**row, "arguments": MLPERF_ARGUMENTS}
-                for row in rows_of(find_tree(tree), names.replace(models=MLPERF_MODELS))
-            ]
-            write(execute(mlperf, python, rows, env=path_of(tree)), MLPERF_SOURCE)
+        rows = list(rows_of(find_tree(mlperf), names.replace(models=MLPERF_MODELS)))
+        write(execute(mlperf, python, rows, env=path_of(mlperf)), MLPERF_SOURCE, "bridge-0.5")
 
 
 if __name__ == "__main__":

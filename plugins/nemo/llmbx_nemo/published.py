@@ -46,7 +46,8 @@ class Function(Value, frozen=True):
 
     The name has the placeholders `{gpus}`, `{gpu_type}` and `{dtype}`. `hub` is the model whose configuration it reads
     from the Hugging Face hub; `layout` is the function (`module:name`) that splits the model among pipeline stages, and
-    `splits` are the PP and VP that it knows.
+    `splits` are the PP and VP that it knows. Up to 0.5 a function takes the dtype and a variant: `variants` has the
+    variant by the number of GPUs.
     """
 
     module: str
@@ -54,10 +55,15 @@ class Function(Value, frozen=True):
     hub: str | None = None
     layout: str | None = None
     splits: tuple[tuple[int, int], ...] = ()
+    variants: dict[str, str] = {}
 
 
 FUNCTION_DTYPES = {"bf16": "bf16", "fp8": "fp8cs", "mxfp8": "fp8mx", "nvfp4": "nvfp4"}
 """How the names of performance recipes call the dtypes."""
+
+
+PROGRAM_DTYPES = {"bf16": "bf16", "fp8": "fp8_cs", "mxfp8": "fp8_mx", "nvfp4": "nvfp4"}
+"""How the programs of `scripts/performance` call them."""
 
 
 class Published(Value, frozen=True):
@@ -113,6 +119,12 @@ def function_of(spec: RunSpec, function: Function) -> str:
     return f"{function.module}:{name}"
 
 
+def arguments_of(spec: RunSpec, function: Function) -> dict[str, Any]:
+    """Return the arguments of a performance recipe that has variants."""
+    variant = function.variants[str(spec.row_gpus)]
+    return {"precision": PROGRAM_DTYPES[spec.dtype], "mock": True, "config_variant": variant}
+
+
 def hub_files(spec: RunSpec) -> dict[str, bytes]:
     """Return the configurations of models that the run's recipe reads from the hub, as files of a cache.
 
@@ -138,7 +150,8 @@ def overlay(spec: RunSpec) -> dict[str, Any] | None:
     recipes = published(spec.workload, spec.recipe)
     if recipes is not None and spec.size in recipes.functions:
         function = recipes.functions[spec.size]
-        return {"function": function_of(spec, function), "layout": function.layout}
+        members = {"function": function_of(spec, function), "layout": function.layout}
+        return {**members, **({"arguments": arguments_of(spec, function)} if function.variants else {})}
     if recipes is None or spec.size not in recipes.recipes:
         return None
     fields: dict[str, Any] = {}

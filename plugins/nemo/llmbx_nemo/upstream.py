@@ -180,11 +180,10 @@ def of_run(spec: RunSpec, steps: int | None) -> Iterator[Permitted]:
 def program(spec: RunSpec) -> ConfigurationProgram:
     """Return the program that builds the configuration in the version of the run's image."""
     return ConfigurationProgram(
-        environment=environment_of(spec),
-        argv=(f"code/{PROGRAM}",),
-        files={
-            **payload_files(spec, __package__, (PROGRAM,), more_of_spec(spec)),
-            **hub_files(spec),
-        },
-        env=ENV,
+        environment=environment_of(spec), argv=(f"code/{PROGRAM}",), files=program_files(spec), env=ENV
     )
+
+
+def program_files(spec: RunSpec) -> dict[str, bytes]:
+    """Return the files of the program that builds the configuration, for any environment."""
+    return {**payload_files(spec, __package__, (PROGRAM,), more_of_spec(spec)), **hub_files(spec)}

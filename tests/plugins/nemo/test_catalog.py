@@ -237,10 +237,8 @@ def test_profiled_steps_ranks_and_file_names() -> None:
         ("llama3.1", "nemo2"): ("20-25", 25, "0-7", "profile_{pid}"),
         ("llama4", "nemo2"): ("45-50", 50, "0-8", "profile_{job}_{node}_{rank}"),
         ("grok1", "nemo2"): ("45-50", 50, "all", "{workload}-{size}-{dtype}_{gpus}g_{job}_{node}_{local_rank}"),
-        **{
-            (name, "bridge-0.6"): ("45-50", 50, "0", "profile_{pid}_{job}_node{node}_rank{rank}")
-            for name in (*ON_BRIDGE, "mlperf-llama3.1")
-        },
+        **{(name, "bridge-0.6"): ("45-50", 50, "0", "profile_{pid}_{job}_node{node}_rank{rank}") for name in ON_BRIDGE},
+        ("mlperf-llama3.1", "bridge-0.5"): ("45-50", 50, "0", "profile_{pid}_{job}_node{node}_rank{rank}"),
     }
 
 

@@ -18,7 +18,7 @@ QWEN, REVISION = "models--Qwen--Qwen3-30B-A3B", "ad44e777bcd18fa416d9da3bd8f70d3
 
 
 def published_run(workload: str, **asked: Any) -> RunSpec:
-    return resolve_spec(workload, recipe="bridge-0.6", launcher="slurm", **asked)
+    return resolve_spec(workload, **{"recipe": "bridge-0.6", "launcher": "slurm", **asked})
 
 
 def test_the_cache_has_the_layout_of_the_hub_and_the_commit_that_the_recipe_names() -> None:
@@ -70,6 +70,16 @@ def test_the_function_is_that_of_size_gpus_and_dtype(dtype: str, name: str) -> N
     found = overlay(published_run("llama3.1", size="405b", gpu_type="gb300", gpus=256, dtype=dtype))
     function = f"llama31_405b_pretrain_256gpu_gb300_{name}_config"
     assert found == {"function": f"megatron.bridge.perf_recipes.llama:{function}", "layout": None}
+
+
+@pytest.mark.parametrize(("gpus", "variant"), [(8, "v1"), (72, "v2")])
+def test_a_function_of_the_scripts_gets_dtype_and_variant(gpus: int, variant: str) -> None:
+    run = published_run("mlperf-llama3.1", size="8b", gpu_type="gb300", gpus=gpus, recipe="bridge-0.5")
+    assert overlay(run) == {
+        "function": "configs.llama:llama31_8b_pretrain_config_gb300",
+        "arguments": {"precision": "nvfp4", "mock": True, "config_variant": variant},
+        "layout": None,
+    }
 
 
 def test_the_configuration_of_a_mini_has_its_sizes_and_the_models_architecture() -> None:

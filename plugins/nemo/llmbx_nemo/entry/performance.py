@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from llmbx_nemo.entry import config, execution, stubs
@@ -37,15 +39,22 @@ SHAPE = {
 RANKS = "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN"
 """The variable that follows from the expert parallelism."""
 
+GC_INTERVAL = 100
+"""Steps between garbage collections, which the launch of Megatron-Bridge 0.5 sets (`perf_plugins.py`)."""
+
 PIPELINE = ("model.num_layers", "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size")
 """Fields whose change needs another split into pipeline stages."""
 
 
 def container(spec: Spec, host: Host) -> Any:
     """Return the `ConfigContainer` of a run. Raises `ConfigError` if the installed version cannot build it."""
-    name = spec["published"]["function"]
-    recipe = function(name)()
+    name, arguments = spec["published"]["function"], spec["published"].get("arguments", {})
+    if arguments:
+        add_scripts()
+    recipe = function(name)(**arguments)
     as_upstream(recipe, spec["dtype"])
+    if arguments:
+        recipe.train.manual_gc, recipe.train.manual_gc_interval = True, GC_INTERVAL
     changed = changes(recipe, spec)
     for field, value in {**changed, **user_settings(spec), **own_fields(recipe, spec, host)}.items():
         set_field(recipe, field, value)
@@ -60,6 +69,18 @@ def container(spec: Spec, host: Host) -> Any:
         for field, value in (overrides or {}).items():
             set_field(recipe, f"{section}.{field}", value)
     return recipe
+
+
+def add_scripts() -> None:
+    """Make the programs of `scripts/performance` importable, where the functions are up to Megatron-Bridge 0.5.
+
+    Images have a checkout; another one is mounted over it.
+    """
+    import megatron.bridge
+
+    scripts = Path(megatron.bridge.__file__).parents[3] / "scripts" / "performance"
+    if str(scripts) not in sys.path:
+        sys.path.insert(0, str(scripts))
 
 
 def function(name: str) -> Callable[..., Any]:

@@ -34,6 +34,7 @@ PACKAGES = (
     "timm",
     "open_clip",
     "qwen_vl_utils",
+    "webdataset",
 )
 
 FIRST = (
