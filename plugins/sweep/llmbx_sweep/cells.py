@@ -39,10 +39,25 @@ def resolve_cells(requests: Sequence[CellRequest], check: Check) -> tuple[Cell, 
     """Resolve every cell of the plan. Raises one error that lists all cells that cannot run, with the reasons.
 
     The error is an `InfraError` if every reason is one, else a `UsageError`. An empty plan and duplicate cells are
-    usage errors.
+    usage errors. All cells use one launcher: by default that of the cell with the most nodes.
     """
     if not requests:
         raise UsageError("the plan has no cells")
+    cells = _resolved(requests, check)
+    if len({cell.spec.launcher for cell in cells}) > 1:
+        launcher = max(cells, key=lambda cell: cell.spec.nodes).spec.launcher
+        cells = _resolved([_launched(request, launcher) for request in requests], check)
+    _check_duplicates(cells)
+    _check_launchers(cells)
+    return tuple(cells)
+
+
+def _launched(cell: CellRequest, launcher: str) -> CellRequest:
+    """The request with this launcher, unless it has one."""
+    return cell.replace(request=cell.request.replace(launcher=cell.request.launcher or launcher))
+
+
+def _resolved(requests: Sequence[CellRequest], check: Check) -> list[Cell]:
     cells, failures = [], []
     for request in requests:
         try:
@@ -55,9 +70,7 @@ def resolve_cells(requests: Sequence[CellRequest], check: Check) -> tuple[Cell, 
         cells.append(cell.replace(node=request.node))
     if failures:
         raise _invalid_cells(failures, len(requests))
-    _check_duplicates(cells)
-    _check_launchers(cells)
-    return tuple(cells)
+    return cells
 
 
 def cell_key(cell: CellRequest, spec: RunSpec) -> str:

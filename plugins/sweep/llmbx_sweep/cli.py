@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import InfraError, RunFolder, RunSpec, UsageError
+from llmbx.api import InfraError, RunFolder, RunSpec, UsageError, plural
 from llmbx.api.verbs import (
     RUN_OPTIONS,
     WORKLOAD_ARGUMENT,
@@ -278,7 +278,8 @@ def _create(workspace: Workspace, name: str, cells: tuple[Cell, ...], max_jobs: 
     from .store import MAX_JOBS, create
 
     sweep = create(workspace.install, name, tuple(sys.argv[1:]), cells, max_jobs or MAX_JOBS)
-    click.echo(f"sweep {sweep.sweep_id}: {len(cells)} cells, {sweep.runs} runs", err=True)
+    counts = f"{plural(len(cells), 'cells')}, {plural(sweep.runs, 'runs')}"
+    click.echo(f"sweep {sweep.sweep_id}: {counts}", err=True)
     return sweep
 
 
@@ -337,7 +338,8 @@ def _print_plan(cells: tuple[Cell, ...], costs: list[Cost], format_: str) -> Non
     sums = [f"{_format_total(costs, member)} {member.replace('_', '-').replace('gpu', 'GPU')}"
             for member in ("node_hours", "gpu_hours")]  # fmt: skip
     more = f"; hours unknown for {unknown} cells without a published step time or --walltime" if unknown else ""
-    click.echo(f"{len(cells)} cells, {runs} runs, {', '.join(sums)}{more}", err=True)
+    counts = f"{plural(len(cells), 'cells')}, {plural(runs, 'runs')}"
+    click.echo(f"{counts}, {', '.join(sums)}{more}", err=True)
 
 
 def _plan_row(cell: Cell, cost: Cost, rounded: bool) -> dict[str, Any]:

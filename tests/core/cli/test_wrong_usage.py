@@ -67,6 +67,9 @@ INSTEAD = {
     "run megatron llama3.1": "no framework plugin named 'megatron': use nemo;",
     "sbatch run.sh": "no command named 'sbatch': use llmbx run;",
     "squeue": "use llmbx jobs;",
+    "run llama3.1 --seq-len 4096": "use --set sequence_length=VALUE;",
+    "run llama3.1 -n 8": "use --gpus;",
+    "run llama3.1 --cpu": "use --gpu-type cpu;",
     # values
     "run llama3.1 --walltime 1h": "--walltime '1h': expected minutes or H:MM:SS, for example 90 or 1:30:00",
     f"run llama3.1 {ON_H100} --gpus 8,16": f"for several: llmbx sweep llama3.1 {ON_H100} --gpus 8,16;",
@@ -133,7 +136,7 @@ ACCEPTED = {
     "run -w llama3.1-8b --gpu-type b200 --gpus 8 --dtype fp8-mx --dry-run": "llama3.1 8b mxfp8 on 8 x b200",
     f"show llama3.1 {ON_H100} --gpus 8 --set tensor_model_parallel_size=2 --format csv": "tp,2,",
     "list llama3.1-8b": "llama3.1",
-    "sweep llama3.1-8b --gpu-type h100 --gpus 8,16 --launcher slurm --dry-run": "llama3.1 8b fp8 h100 16",
+    "sweep llama3.1-8b --gpu-type h100 --gpus 8,16 --dry-run": "llama3.1 8b fp8 h100 16",
 }
 """What other tools' users type and llmbx takes, and what it prints."""
 

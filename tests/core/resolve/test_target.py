@@ -103,6 +103,7 @@ def test_a_machine_with_too_few_gpus_for_a_dtype_is_told_what_it_can_run(machine
     machine(gpus("NVIDIA GB200", 2))
     problem = "curve: no recipe for 2 gb200 GPUs has mxfp8, nor has the mini"
     assert refusal(dtype="mxfp8") == f"{problem}: use --dtype bf16 or fp32 for the mini, or --gpus N for a cluster"
+    assert refusal(dtype="int8").startswith("curve has no dtype 'int8' (known: ")
     spec = resolved(dtype="fp32")
     assert (spec.size, spec.origins["size"]) == ("mini", "no recipe for 2 gb200 GPUs has fp32")
 

@@ -181,7 +181,19 @@ def test_duplicate_cells_are_rejected(make_spec: Callable[..., RunSpec]) -> None
         resolve_cells(twice, lambda wanted: make_spec())
     named = [twice[0], twice[1].replace(part="other")]
     assert len(resolve_cells(named, lambda wanted: make_spec())) == 2
-    with pytest.raises(LlmbxError, match=r"different launchers: local .*, slurm"):
-        resolve_cells(named, lambda wanted: make_spec(launcher="slurm" if wanted.part else "local"))
     with pytest.raises(UsageError, match="the plan has no cells"):
         resolve_cells([], lambda wanted: make_spec())
+
+
+def test_cells_of_one_node_use_the_launcher_of_larger_ones(make_spec: Callable[..., RunSpec]) -> None:
+    def check(cell: CellRequest) -> RunSpec:
+        gpus = cell.request.gpus or 8
+        launcher = cell.request.launcher or ("slurm" if gpus > 8 else "local")
+        return make_spec(gpus=gpus, gpus_per_node=8, launcher=launcher)
+
+    small, large = expand(Part(workload="line", gpus="8-16"))
+    assert [cell.spec.launcher for cell in resolve_cells([small, large], check)] == ["slurm", "slurm"]
+    assert [cell.spec.launcher for cell in resolve_cells([small], check)] == ["local"]
+    local = small.replace(request=small.request.replace(launcher="local"))
+    with pytest.raises(LlmbxError, match=r"different launchers: local .*, slurm"):
+        resolve_cells([local, large], check)

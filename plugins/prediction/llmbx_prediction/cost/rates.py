@@ -42,7 +42,10 @@ def rates(gpu_type: str) -> Rates:
     entry = known().get(gpu_type)
     if entry is None and gpu_type in GpuType.extend({}):
         types = ", ".join(sorted(known()))
-        raise UsageError(f"no figure of {gpu_type} is published, so that its speed cannot be predicted; known: {types}")
+        raise UsageError(
+            f"no figure of {gpu_type} is published, so that its speed cannot be predicted: use --gpu-type for another "
+            f"({types}); llmbx show has the memory on {gpu_type}"
+        )
     if entry is None:
         raise UsageError(f"no rates of GPU type '{gpu_type}'{did_you_mean(gpu_type, known())}")
     return entry
