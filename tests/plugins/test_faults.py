@@ -1,4 +1,7 @@
-"""Every fault in a training with exit code 0 changes the verdict, in every log format that can show it."""
+"""Every fault in a training with exit code 0 changes the verdict.
+
+`tests/thorough/test_other_formats.py` tries the faults in further log formats that can show them.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from llmbx.plugins.manager import Plugins, load
 from llmbx.run.pipeline import exit_code
 from llmbx_verdict.checks import GROUPS
 
+from .fault_cases import UNIT_FAULTS
 from .faults import ALL, EVALUATION, FAULTS
 from .made_log import Made
 from .made_run import clean, result
@@ -38,8 +42,6 @@ NOT_SHOWN = {
 }
 """Checks of what a format need not print: values that only some versions print are not missed; MaxText has no
 configurations to fall back to, and prints no time below a millisecond; the training of Megatron-Bridge has one node."""
-
-CASES = [(name, format_) for name, fault in FAULTS.items() for format_ in fault.formats]
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +77,15 @@ def test_every_check_is_tried_in_each_format_that_can_show_it(format_: str, plug
     assert tried & unseen == set()
 
 
-@pytest.mark.parametrize(("name", "format_"), CASES)
-def test_a_fault_changes_the_verdict(name: str, format_: str, plugins: Plugins, judge: Judge) -> None:
+@pytest.mark.parametrize(("name", "format_"), UNIT_FAULTS)
+def test_a_fault_changes_the_verdict(name: str, format_: str, plugins: Plugins, tmp_path: Path) -> None:
+    changes_the_verdict(name, format_, plugins, tmp_path)
+
+
+def changes_the_verdict(name: str, format_: str, plugins: Plugins, folder: Path) -> None:
     fault, log = FAULTS[name], clean(format_, plugins)
     fault.change(log)
-    found = judge(log)
+    found = result(log, plugins, folder)
     assert (fault.check, fault.effect) in {(outcome.check, outcome.outcome) for outcome in found.checks}
     fails = fault.effect in ("failed", "invalid")
     assert exit_code(found) == (1 if fails else 0)

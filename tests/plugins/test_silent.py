@@ -1,4 +1,7 @@
-"""Faults that once passed without a word have the right verdict, in every log format that can show them."""
+"""Faults that once passed without a word have the right verdict.
+
+`tests/thorough/test_other_formats.py` tries them in further log formats that can show them.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,9 @@ import pytest
 from llmbx.plugins.manager import Plugins, load
 from llmbx.run.pipeline import exit_code
 
-from .fresh import FRESH
+from .fault_cases import QUIET, UNIT_SILENT
 from .made_run import clean, result, row
 from .silent import SILENT, Silent, verdicts
-
-FAULTS = {**SILENT, **FRESH}
-CASES = [(name, format_) for name, fault in FAULTS.items() for format_ in fault.formats if not fault.stays]
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +22,18 @@ def plugins() -> Plugins:
     return load()
 
 
-@pytest.mark.parametrize(("name", "format_"), CASES)
+@pytest.mark.parametrize(("name", "format_"), UNIT_SILENT)
 def test_a_fault_is_not_silent(name: str, format_: str, plugins: Plugins, tmp_path: Path) -> None:
-    fault = FAULTS[name]
+    is_not_silent(name, format_, plugins, tmp_path)
+
+
+def is_not_silent(name: str, format_: str, plugins: Plugins, folder: Path) -> None:
+    fault = QUIET[name]
     if format_ == "megatron":
-        return strangers(fault, plugins, tmp_path)
+        return strangers(fault, plugins, folder)
     log = clean(format_, plugins)
     fault.change(log)
-    found = result(log, plugins, tmp_path)
+    found = result(log, plugins, folder)
     outcomes = [(outcome.check, outcome.outcome) for outcome in found.checks]
     assert fault.verdict in verdicts(outcomes, found.stability.verdict)
     if fault.check:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from llmbx.entry.secrets import REDACTED, blank
 from llmbx.record.masking import CHUNK, OVERLAP, Masker
 
-from .secret_examples import BESIDE, TOKENS, Example
+from .secret_examples import BESIDE, TOKENS
 
 PLACES = (
     "{}", "VALUE={}", "export VALUE='{}'", "declare -x VALUE=\"{}\"", '{"value": "{}", "x": 1}', "value: {}", "- {}",
@@ -31,39 +31,38 @@ LINES = ("{}\n", "step 1\n[rank0]: {}\nstep 2\n", "2026-01-01T00:00:00Z node1 0:
 """Surroundings of a text that names its secret."""
 
 
-def ids(examples: tuple[Example, ...]) -> list[str]:
-    return [example.name for example in examples]
-
-
-def check(line: str, secret: str) -> None:
-    """The secret is masked in bytes and in text, and nothing beside it."""
+def wrong(line: str, secret: str) -> list[str]:
+    """The masked forms of a line that keep the secret, change more than it, or are masked once more."""
     before, _, after = line.partition(secret)
-    masked = Masker({}).mask(line.encode()).decode()
-    assert secret not in masked and secret[-12:] not in masked, masked
-    assert masked.startswith(before) and masked.endswith(after.rpartition(secret)[2]), masked
-    assert len(masked) == len(line)
-    assert secret not in blank(line) and secret[-12:] not in blank(line) and REDACTED in blank(line)
-    assert Masker({}).mask(masked.encode()).decode() == masked, "what is masked stays as it is"
+    masked, blanked = Masker({}).mask(line.encode()).decode(), blank(line)
+    only_secret = (
+        masked.startswith(before)
+        and masked.endswith(after.rpartition(secret)[2])
+        and len(masked) == len(line)
+        and Masker({}).mask(masked.encode()).decode() == masked
+    )
+    outcomes = ((masked, only_secret), (blanked, REDACTED in blanked))
+    return [text for text, right in outcomes if not right or secret[-12:] in text]
 
 
-@pytest.mark.parametrize("example", TOKENS, ids=ids(TOKENS))
-def test_a_token_is_masked_in_every_place(example: Example) -> None:
-    for place in PLACES:
-        check(place.replace("{}", example.secret), example.secret)
+def test_a_token_is_masked_in_every_place() -> None:
+    lines = [(token, place.replace("{}", token.secret)) for token in TOKENS for place in PLACES]
+    assert [(token.name, texts) for token, line in lines if (texts := wrong(line, token.secret))] == []
 
 
-@pytest.mark.parametrize("example", BESIDE, ids=ids(BESIDE))
-def test_a_secret_beside_its_name_is_masked(example: Example) -> None:
-    for place in LINES:
-        check(place.replace("{}", example.text.replace("{}", example.secret)), example.secret)
+def test_a_secret_beside_its_name_is_masked() -> None:
+    for example in BESIDE:
+        text = example.text.replace("{}", example.secret)
+        lines = [place.replace("{}", text) for place in LINES]
+        assert [texts for line in lines if (texts := wrong(line, example.secret))] == [], example.name
 
 
 HARMLESS = (Path(__file__).parent / "harmless_lines.txt").read_text().splitlines()
 
 
-@pytest.mark.parametrize("line", HARMLESS)
-def test_a_line_without_a_secret_is_left(line: str) -> None:
-    for place in LINES:
+@pytest.mark.parametrize("place", LINES)
+def test_a_line_without_a_secret_is_left(place: str) -> None:
+    for line in HARMLESS:
         text = place.replace("{}", line)
         assert Masker({}).mask(text.encode()).decode() == text
         assert blank(text) == text
@@ -78,11 +77,10 @@ LOGS = sorted(
 )
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
-def test_every_sample_of_a_log_and_every_golden_file_is_left(path: Path) -> None:
-    data = path.read_bytes()
+def test_every_sample_of_a_log_and_every_golden_file_is_left() -> None:
     environ = {"MAX_TOKENS": "16777216", "TRAIN_TOKENS": "83886080", "SEQ_TOKEN": "10240", "MY_SECRET": "12345678"}
-    assert Masker(environ).mask(data) == data
+    assert len(LOGS) > 50
+    assert [path for path in LOGS if Masker(environ).mask(data := path.read_bytes()) != data] == []
 
 
 CODE = sorted(

@@ -109,16 +109,14 @@ def worked_out(text: str, gpus: int) -> str:
     return str(eval(text.replace("/", "//"), {"GPUs": gpus})) if text.startswith("GPUs") else text
 
 
-CASES = [
-    pytest.param(workload, recipe, row, id=f"{recipe}-{row['size']}-{row['dtype']}-{row['gpu']}-{row['GPUs']}")
-    for (workload, recipe), table in TABLES.items()
-    for row in printed_rows(table)
-]
+@pytest.mark.parametrize(("workload", "recipe"), TABLES)
+def test_a_row_resolves_to_what_is_printed(workload: str, recipe: str) -> None:
+    for row in printed_rows(TABLES[workload, recipe]):
+        resolves_as_printed(workload, recipe, row)
 
 
-@pytest.mark.parametrize(("workload", "recipe", "row"), CASES)
-def test_a_row_resolves_to_what_is_printed(workload: str, recipe: str, row: dict[str, str]) -> None:
-    row = dict(row)
+def resolves_as_printed(workload: str, recipe: str, row: dict[str, str]) -> None:
+    name = f"{row['size']} {row['dtype']} on {row['GPUs']} {row['gpu']}"
     spec = resolved(workload, row["size"], row["dtype"], row["gpu"], int(row["GPUs"]), recipe)
     p = spec.parallelism
     ours = {
@@ -137,10 +135,9 @@ def test_a_row_resolves_to_what_is_printed(workload: str, recipe: str, row: dict
         assert (row.pop("CG"), ours.pop("CG")) == ("True", False), "printed, and switched off by the launch files"
         assert spec.corrected and "CG True" in spec.corrected[0]
     else:
-        assert spec.corrected == ()
-    assert {k: "NA" if v is None else str(v) for k, v in ours.items() if k in row} == {
-        k: v for k, v in row.items() if k in ours
-    }
+        assert spec.corrected == (), name
+    resolved_row = {k: "NA" if v is None else str(v) for k, v in ours.items() if k in row}
+    assert resolved_row == {k: v for k, v in row.items() if k in ours}, name
 
 
 @pytest.mark.parametrize(("workload", "recipe"), TABLES)
@@ -153,17 +150,16 @@ def test_the_catalog_has_these_rows_and_no_others(workload: str, recipe: str) ->
     assert ours == sorted((r["size"], r["dtype"], r["gpu"], int(r["GPUs"])) for r in table)
 
 
-@pytest.mark.parametrize(("workload", "recipe", "row"), CASES)
-def test_printed_values_are_stored(workload: str, recipe: str, row: dict[str, str]) -> None:
+@pytest.mark.parametrize(("workload", "recipe"), TABLES)
+def test_printed_values_are_stored(workload: str, recipe: str) -> None:
     """DP and GA, which llmbx computes, and VP if it is corrected."""
-    gpus = int(row["GPUs"])
-    _, kept = find(
-        WORKLOADS[workload], size=row["size"], dtype=row["dtype"], gpu_type=row["gpu"], gpus=gpus, recipe=recipe
-    )
-    assert str(evaluate(kept.printed["dp"], gpus)) == row["DP"]  # type: ignore[arg-type]
-    assert str(kept.printed["ga"]) == row["GA"]
-    vp = kept.printed.get("vp", kept.vp)
-    assert ("NA" if vp is None else str(vp)) == row["VP"]
+    for row in printed_rows(TABLES[workload, recipe]):
+        gpus = int(row["GPUs"])
+        options = {"size": row["size"], "dtype": row["dtype"], "gpu_type": row["gpu"]}
+        _, kept = find(WORKLOADS[workload], **options, gpus=gpus, recipe=recipe)
+        dp, vp = evaluate(kept.printed["dp"], gpus), kept.printed.get("vp", kept.vp)  # type: ignore[arg-type]
+        stored = {"DP": str(dp), "GA": str(kept.printed["ga"]), "VP": "NA" if vp is None else str(vp)}
+        assert stored == {name: row[name] for name in stored}, (options, gpus)
 
 
 def test_llama4_fp8_on_h100_uses_cuda_graphs() -> None:

@@ -42,18 +42,20 @@ def scales() -> Iterator[tuple[dict[str, str], int]]:
         yield from ((line, int(gpus)) for gpus in line["gpus"].split())
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: "-".join([*line.values()][:4]))
-def test_every_row_resolves_by_upstreams_names(line: dict[str, str]) -> None:
+@pytest.mark.parametrize("workload", sorted({line["workload"] for line in LINES}))
+def test_every_row_resolves_by_upstreams_names(workload: str) -> None:
     """With upstream's dtype, too. A row that a recipe lacks is scaled, and says so."""
     plugins = load()
-    for gpus in map(int, line["gpus"].split()):
+    for line, gpus in scales():
+        if line["workload"] != workload:
+            continue
         spec = resolved(line, gpus, line["here"])
         problems = [finding for finding in findings(spec, plugins.framework(spec.plugin)) if not finding.warning]
         assert (problems, spec.gpus, spec.dtype) == ([], gpus, line["here"])
         own = {scale for _, row in rows_of(plugins.workload(spec.workload), spec.size, spec.recipe)
                if {spec.dtype} & {*row.dtypes} and {spec.row_gpu_type} & {*row.gpu_types} and not row.scaled_from
                for scale in recipe_scales(row.gpus)}  # fmt: skip
-        assert (gpus in own) == (spec.scaled_from is None)
+        assert (gpus in own) == (spec.scaled_from is None), line
         assert spec.scaled_from is None or "scaled from" in (spec.derived or "")
         assert resolved(line, gpus, line["dtype"]).size == spec.size
 
