@@ -104,7 +104,7 @@ def built(maxtext_python: str, tmp_path_factory: pytest.TempPathFactory) -> Call
     return final
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: "-".join((*case[0], case[1])))
+@pytest.mark.parametrize("case", list(cases()), ids=lambda case: "-".join((*case[0], case[1])))
 def test_the_configuration_is_upstreams(
     case: Case, built: Callable[[Case], dict[str, Any]], record_property: Callable[[str, object], None]
 ) -> None:

@@ -132,5 +132,4 @@ def test_nodes_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_is_a_node(text: str) -> None:
-    parse_node(text)
-    parse_gpu(text)
+    assert isinstance(parse_node(text), Node) and isinstance(parse_gpu(text), dict)

@@ -143,6 +143,7 @@ def test_a_child_that_ignores_the_signal_is_killed(tmp_path: Path, monkeypatch: 
     script = "trap '' TERM; echo $$; i=0; while [ $i -lt 36000 ]; do sleep 0.1; i=$((i+1)); done"
     (pid,) = stopped(KeyboardInterrupt, script, tmp_path)
     wait_until(lambda: not is_running(pid), f"{pid} is still running")
+    assert not is_running(pid)
 
 
 def test_a_group_that_has_ended_is_no_error() -> None:

@@ -70,8 +70,8 @@ def test_runs_are_found_newest_first_and_read_only_once(run_factory: RunFactory,
     "harm", ["deleted", "empty", "garbage", "cut", "middle", "schema", "newer", "tables", "folder"]
 )
 def test_a_damaged_index_is_rebuilt(run_factory: RunFactory, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
-    made = [run_factory.put(noise(seed, 1.0)).record.run_id for seed in range(40)]
-    assert len(ids(run_factory.install)) == 40
+    made = [run_factory.put(noise(seed, 1.0)).record.run_id for seed in range(12)]
+    assert len(ids(run_factory.install)) == 12
     path = file_of(run_factory.install)
     content = path.read_bytes()
     if harm == "deleted":

@@ -21,10 +21,10 @@ def machines(
     }
 
 
-@pytest.mark.parametrize("count", [4, 16, 256])
-def test_equal_machines_are_rarely_called_slow(count: int) -> None:
-    alarms = sum(any(place.slow for place in places(machines(count, seed)).values()) for seed in range(300))
-    assert alarms <= 2
+@pytest.mark.parametrize(("count", "groups"), [(4, 300), (16, 300), (256, 75)])
+def test_equal_machines_are_rarely_called_slow(count: int, groups: int) -> None:
+    alarms = sum(any(place.slow for place in places(machines(count, seed)).values()) for seed in range(groups))
+    assert alarms <= groups / 150
 
 
 @pytest.mark.parametrize(("count", "factor"), [(4, 1.3), (16, 1.1), (256, 1.1)])
