@@ -335,7 +335,7 @@ class Plugins:
         warnings.
         """
         own = {spec.plugin, *spec.profilers} if spec else set()
-        checks = self._judge_checks()
+        checks = [*self._judge_checks]
         for name in hooks.implementers(self.manager, "register_checks"):
             try:
                 guarded = [guard_check(check, name) for answer in self.ask(name, "register_checks") for check in answer]
@@ -348,6 +348,7 @@ class Plugins:
                 checks += [check for check in guarded if check.runs == "all" or name in own]
         return checks
 
+    @functools.cached_property
     def _judge_checks(self) -> list[Check]:
         """The checks of the judge, whose names are not those of its plugin."""
         if not self.judges:
