@@ -141,6 +141,8 @@ class Supervisor:
         self.ended = self.killed = False
         self.stopping: float | None = None
         self.asked: set[Process] = set()
+        self.condemned: set[Process] = set()
+        """All that was left at `ALL_AFTER_S` but the script, which starts others to record its end."""
 
     def run(self, wakeup: int) -> None:
         """Return when nothing of the run is left. `wakeup` is the descriptor that receives the numbers of signals."""
@@ -220,9 +222,10 @@ class Supervisor:
                     tell(process, signal.SIGTERM)
                 tell(process, signal.SIGCONT)  # a stopped process gets signals when it continues
             self.asked.update(left)
-        doomed = outside if late >= 0 else []
+        doomed = [*outside] if late >= 0 else []
         if late >= ALL_AFTER_S:
-            doomed = [process for process in left if late >= SCRIPT_AFTER_S or process.pid != self.script]
+            self.condemned = self.condemned or {process for process in left if process.pid != self.script}
+            doomed += [process for process in left if late >= SCRIPT_AFTER_S or process in self.condemned]
         for process in doomed:
             tell(process, signal.SIGKILL)
         if late >= 0 and not os.path.isdir(f"/proc/{os.getpid()}"):  # noqa: PTH112 (another system than Linux)

@@ -109,8 +109,14 @@ def test_a_process_that_cleans_up_after_the_run_is_not_ended(start: Start) -> No
     wait_until(lambda: (run.folder / "tidied").exists() and inside(run.folder) == [])
 
 
-def test_a_script_that_hangs_in_its_setup_is_ended_and_recorded(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LLMBX_STOP_GRACE_S", "1")
+def test_a_script_that_hangs_in_its_setup_is_ended_and_recorded(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What the script starts to record its end is not killed, on a busy machine either."""
+    (tmp_path / "date").write_text('#!/bin/sh\nsleep 0.5\nexec /bin/date "$@"\n')
+    (tmp_path / "date").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("LLMBX_STOP_GRACE_S", "0")
     run = start(make_launch("true"), make_spec(setup=("touch here; sleep 600",)))
     wait_until(lambda: (run.folder / "here").exists())
     run.launcher.cancel(run.job, run.folder)

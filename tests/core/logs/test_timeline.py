@@ -169,7 +169,7 @@ def test_lines_wrapped_in_json_are_unwrapped() -> None:
 @pytest.mark.parametrize("place", range(len(signatures())))
 def test_the_quick_filter_drops_no_line_that_a_signature_matches(place: int) -> None:
     # Some patterns take long to match at random, on a busy machine longer than hypothesis likes.
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.from_regex(signatures()[place].pattern))
     def check(line: str) -> None:
         assert may_fail(skeleton_of(line)), line

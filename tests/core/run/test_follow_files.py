@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from tensorboard.compat.proto.event_pb2 import Event as TensorBoardEvent
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from llmbx.logs.lines import Line
 from llmbx.logs.parser import LogParser, Record
@@ -163,6 +160,10 @@ def tracked() -> CheckedParser:
 
 
 def test_steps_that_tensorboards_own_writer_writes_appear_while_the_run_goes_on(run: Run) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event as TensorBoardEvent
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
     shown = Shown()
     follower = Follower(run.log, tracked, shown, lambda at: None, sources_s=0.0)
     follower.read()

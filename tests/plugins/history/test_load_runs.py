@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pandas
-import polars
 import pytest
 
 import llmbx
@@ -74,6 +72,9 @@ def test_entries_and_rows_are_those_of_the_results(load: Load) -> None:
 
 
 def test_frames_have_a_type_for_every_column_and_keep_the_unknown_unknown(load: Load) -> None:
+    import pandas  # here, as other test processes need neither
+    import polars
+
     runs = load()
     for few in (runs, runs[:0]):
         frame, other = few.to_pandas(), few.to_polars()
