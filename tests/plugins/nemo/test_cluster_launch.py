@@ -47,7 +47,7 @@ LOCAL: Cases = {
     for runtime in ("apptainer", "docker", "host")
 }
 CASES = {**ROWS, **SLURM, **LOCAL}
-RESEMBLES = {"qwen3": "deepseek-v3"}
+RESEMBLES = {"qwen3": "deepseek-v3", "grok1": "llama4"}
 
 
 @functools.cache
