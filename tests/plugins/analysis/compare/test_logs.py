@@ -221,11 +221,8 @@ def test_a_pipe_is_read_once(compare: Compare) -> None:
     log("a.log", noise(3, 1.0))
     log("b.log", noise(4, 1.08))
     os.mkfifo("pipe")
-    keeps = os.open("pipe", os.O_RDWR)  # so that the writer does not wait for the reader
-    writer = os.open("pipe", os.O_WRONLY)
-    os.write(writer, Path("b.log").read_bytes())
-    os.close(writer)
-    threading.Timer(0.2, os.close, (keeps,)).start()
+    content = Path("b.log").read_bytes()
+    threading.Thread(target=Path("pipe").write_bytes, args=(content,), daemon=True).start()  # waits for the reader
     assert compare("a.log", "pipe", "--format", "json").exit_code == 3
 
 
