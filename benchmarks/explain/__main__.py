@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from answers import Cause, explain, rank_of
-
+Cause = dict[str, Any]
 NEAR = 0.10
 LEAST = 0.02
 """Share of a step that a fault must cost to be counted."""
@@ -78,6 +78,19 @@ class Judged:
         return all(abs(a - b) <= NEAR for a, b in zip(shares, self.shares, strict=True))
 
 
+def explain(install: Path, run: str, *options: str) -> dict[str, Any]:
+    """Return what llmbx says of a run."""
+    command = [str(Path(sys.executable).with_name("llmbx")), "explain", run, *options, "--format", "json"]
+    environ = {**os.environ, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": os.devnull}
+    environ["LLMBX_PLUGINS"] = str(Path(__file__).with_name("mini"))
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"{run}: {done.stderr.strip()[-300:]}", file=sys.stderr)
+        return {}
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
 def judge(install: Path, name: str, entry: dict[str, Any]) -> Judged:
     """Return what is said of a fault."""
     against = ("--against", entry["healthy"]) if entry["against"] else ()
@@ -108,6 +121,11 @@ def table(judged: list[Judged]) -> list[str]:
         marks = marks if run.counts else "did not act | | "
         lines.append(f"| {run.name} | {true} | {named or 'nothing'} | {unexplained} | {marks} |")
     return lines
+
+
+def rank_of(cause: Cause) -> str:
+    """Return a rank as text."""
+    return "all" if cause.get("rank") is None else str(cause["rank"])
 
 
 def of_healthy(install: Path, runs: list[dict[str, Any]]) -> list[str]:

@@ -104,11 +104,7 @@ class Recorder:
         """Train once; return the id of the run."""
         actions = [dict(action) for action in fault.get("outside", [])]
         inside, condition = dict(fault.get("inside", {})), fault.get("condition", {})
-        content: dict[str, Any] = {
-            "pin": fault["framework"] == "mini",
-            "inside": inside,
-            "watch": fault.get("watch", {}),
-        }
+        content: dict[str, Any] = {"pin": fault["framework"] == "mini", "inside": inside}
         with contextlib.ExitStack() as stack:
             if condition.get("network"):
                 interface = inside.pop("interface", "fast")

@@ -10,7 +10,6 @@ import gc
 import json
 import mmap
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -40,8 +39,6 @@ class Faults:
 
     def before_torch(self) -> None:
         """Pin the rank to its core, enter its network, and set the number of threads."""
-        watch = self.content.get("watch", {})
-        sys.path += [watch[name] for name in ("traceml", "nvrx") if name in watch]  # torch looks for numpy
         if self.content.get("pin"):
             os.sched_setaffinity(0, {self.rank % (os.cpu_count() or 1)})
         network = self.content.get("network")

@@ -17,7 +17,6 @@ faults.before_torch()
 import torch  # noqa: E402
 from llmbx_fault_mini.entry import trainings  # noqa: E402
 from llmbx_fault_mini.entry.model import Text, batches  # noqa: E402
-from llmbx_fault_mini.entry.watchers import Watchers  # noqa: E402
 from torch import distributed  # noqa: E402
 
 from llmbx.entry import final, seen, step_clock  # noqa: E402
@@ -47,9 +46,7 @@ if this.first:
     final.write_flat(CONFIGURATION, seen.versions(("torch",)), folder)
 torch.manual_seed(1)
 clock = step_clock.of_torch(folder)
-watch = Watchers(faults.content.get("watch", {}), this, os.environ["MASTER_ADDR"])
 training = trainings.KINDS[kind](settings, this, clock)
-watch.begin(training)
 if isinstance(training, trainings.Experts) and (router := faults.inside.get("router")):
     training.shares = tuple(router["shares"])
 next(iter(training.model.modules())).register_full_backward_pre_hook(faults.backward)
@@ -61,9 +58,8 @@ loader = batches(text, settings["rows"])
 for number in range(steps):
     faults.step = number
     began = time.perf_counter()
-    with clock.step(number), watch.step(training.model):
-        with watch.loading():
-            tokens = next(loader)
+    with clock.step(number):
+        tokens = next(loader)
         memory.touch()
         loss = training.step(tokens)
         faults.collect()
@@ -82,6 +78,5 @@ for number in range(steps):
             print(f"evaluation after step {number + 1}")
         training.evaluate(loader, settings["evaluated"])
 distributed.barrier()
-watch.end()
 clock.close()
 distributed.destroy_process_group()
