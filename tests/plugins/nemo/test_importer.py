@@ -120,6 +120,8 @@ run:
         - model_size: '70b'
           dtypes:
             bf16: [64, 96]  # two
+            fp8:
+              scales: [128]
         - model_size: '3b'
           dtypes: 'fp8'
           scales: [8]
@@ -253,12 +255,12 @@ def test_a_checkout_of_exemplar_is_compared_with_the_catalog(tmp_path: Path) -> 
     (tmp_path / "llama3.1" / "metadata.yaml").write_text(METADATA)
     (tmp_path / "exemplar.yaml").write_text(SUITE)
     assert [(cell.size, cell.dtype, cell.gpus) for cell in exemplar.cells(tmp_path)] == [
-        ("70b", "bf16", 64), ("70b", "bf16", 96), ("3b", "fp8", 8),
+        ("70b", "bf16", 64), ("70b", "bf16", 96), ("70b", "fp8", 128), ("3b", "fp8", 8),
     ]  # fmt: skip
     done = CliRunner().invoke(command, [str(tmp_path)])
     assert done.exit_code == 1
     assert done.stdout.startswith("llama3.1 3b/fp8/h100/8: llama3.1 has no size '3b'")
-    assert "3 rows: 1 as published, 1 scaled or borrowed" in done.stderr
+    assert "4 rows: 2 as published, 1 scaled or borrowed" in done.stderr
     assert "1 cells of the certification: 1 as published" in done.stderr
 
 
