@@ -20,6 +20,9 @@ from llmbx.api import Stability, Step, choose_window, mean_of, median_of
 
 from .statistics import autoregression, intervals, series, steady, warm_up
 
+NEGLIGIBLE = 1.05
+"""How many times what noise leaves uncertain is not worth a word about the rest of a warm-up."""
+
 LEAST_STEPS = 8
 """Fewest steps with a verdict: with fewer, steps that take twice as long in half of the window pass for noise."""
 
@@ -83,7 +86,7 @@ def _with_warm_up(
 
 def _with_doubt(judged: Stability, times: Sequence[float], noise: float, whole: float) -> Stability:
     """A stable window whose mean may be too high by what is left of a warm-up: that adds to its uncertainty."""
-    if _percent(whole) == _percent(noise):
+    if whole <= NEGLIGIBLE * noise:
         return judged
     _, _, more = (judged.reason or "").partition("; ")
     rest = f"up to {_percent(whole - noise)} of it the rest of a warm-up"

@@ -111,7 +111,7 @@ def test_a_run_that_goes_on_has_the_state_of_its_job_and_no_figures(
     made: list[Run], export: Export, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (made[2].path / RESULT).unlink()
-    monkeypatch.setattr("llmbx.run.finalize.job_status", lambda run, plugins: JobStatus(state="running"))
+    monkeypatch.setattr("llmbx.run.remeasure.job_status", lambda run, plugins: JobStatus(state="running"))
     families = {
         family.name: family for family in openmetrics.text_string_to_metric_families(export("openmetrics").stdout)
     }

@@ -9,6 +9,7 @@ import pytest
 
 from llmbx.catalog.environments import load_environment
 from llmbx.model import Reference, RunSpec
+from llmbx_environments.lock_file import versions_of
 from llmbx_maxtext.flops import compute
 from llmbx_maxtext.launch import request
 from llmbx_maxtext.workloads import workloads
@@ -177,7 +178,7 @@ def test_a_cluster_run_requests_the_recipes_image(cluster: Spec) -> None:
 def test_the_environment_pins_everything_for_both_interpreters(spec: Spec) -> None:
     lock = request(spec("llama2")).environment
     assert lock is not None and lock.pythons == ("3.12", "3.13") and lock.no_deps == (0,)
-    versions = lock.versions
+    versions = versions_of(lock)
     assert len(versions) == 125
     assert (versions["maxtext"], versions["jax"], versions["jaxlib"]) == ("0.2.5", "0.12.0.1", "0.12.0.1")
 

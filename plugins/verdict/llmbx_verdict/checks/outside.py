@@ -166,7 +166,8 @@ def rounded(evidence: Evidence) -> Answer:
     if not units or units[0] < COARSE * max(times):
         return None
     error = 50 * units[0] / max(times)
-    return f"the times of {len(times)} steps are multiples of {units[0]:g} s: the mean may be wrong by {error:.0f} %"
+    unit = "whole seconds" if units[0] == 1 else f"multiples of {units[0]:g} s"
+    return f"the times of {len(times)} steps are {unit}: the mean may be wrong by {error:.0f} %"
 
 
 def equal(evidence: Evidence) -> Answer:
