@@ -175,6 +175,12 @@ def _form(environment: Environment) -> str | None:
     return None
 
 
+def _packages(environment: Environment) -> set[str]:
+    """The packages that it and its base install, by their normalized names."""
+    of_base = _packages(environment.base) if environment.base else set()
+    return of_base | {Pin.of(requirement).name for requirement in _listed(environment)}
+
+
 def _references(environment: Environment) -> str | None:
     """The first reference to what is not in the lock, or None."""
     listed, builds = _listed(environment), _builds(environment)
@@ -183,7 +189,7 @@ def _references(environment: Environment) -> str | None:
             if requirement not in listed:
                 near = did_you_mean(requirement, listed)
                 return f"{table}: no step installs '{requirement}'{near}"
-    packages = {Pin.of(requirement)[0] for requirement in listed}
+    packages = _packages(environment)
     for name in environment.main:
         if Pin.normal_name(name) not in packages:
             return f"main: no step installs '{name}'{did_you_mean(Pin.normal_name(name), packages)}"

@@ -159,3 +159,11 @@ def test_a_lock_that_contradicts_itself_is_neither_built_nor_named(tmp_path: Pat
         requested_environment(ImageRequest(environment=lock))
     with pytest.raises(UsageError, match="may only contain"):
         built_reference(lock)
+
+
+def test_what_a_base_installs_may_be_shown_as_the_environments_own(tmp_path: Path) -> None:
+    base = load_environment(write(tmp_path, LOCK))
+    over = base.replace(name="over", steps=(("more==1.0",),), no_deps=(), variants={}, variant_mb={})
+    with pytest.raises(UsageError, match="here: main: no step installs 'torch'"):
+        require_valid(over, "here")
+    require_valid(over.replace(base=base), "here")
