@@ -233,8 +233,8 @@ def as_lines(texts: Iterable[str], arrived: float | None, source: str) -> Iterat
 
 def rank_in(name: str) -> int | None:
     """The rank that the path of a file names last: `rank-3`, `rank_3`, `rank3`; None if it names none."""
-    found = _RANK.findall(name)
-    return int(found[-1]) if found else None
+    ranks = _RANK.findall(name)
+    return int(ranks[-1]) if ranks else None
 
 
 def stream_in(name: str) -> Literal["stdout", "stderr"] | None:

@@ -61,9 +61,9 @@ def _require_dtype(layers: Layers, workload: Workload, size: str, gpu: GpuType) 
     if not gpu.computes(dtype):
         return
     dtypes = workloads.known_dtypes(workload, size, gpu.name, layers.request.recipe)
-    every = {name for recipe in workload.recipes for row in recipe.rows for name in row.dtypes}
-    if dtype not in every:
-        raise UsageError(f"{workload.name} has no dtype '{dtype}'{did_you_mean(dtype, every)}")
+    of_all_rows = {name for recipe in workload.recipes for row in recipe.rows for name in row.dtypes}
+    if dtype not in of_all_rows:
+        raise UsageError(f"{workload.name} has no dtype '{dtype}'{did_you_mean(dtype, of_all_rows)}")
     if dtype not in dtypes:
         fix = f"use --dtype {either(dtypes)} for the mini, or --gpus N for a cluster"
         raise UsageError(f"{workload.name}: {reason}, nor has the mini: {fix}")

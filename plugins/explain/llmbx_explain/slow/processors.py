@@ -51,10 +51,10 @@ def _crowded(case: Case) -> Iterator[Finding]:
     if times[row].mean() < case.least_s:
         return
     (threads, cores), rank = case.run.threads[row], case.clocks.ranks[row]
-    taken = f"{np.nanmean(switches[row]):.0f} switches of its threads a step"
+    turns = f"{np.nanmean(switches[row]):.0f} switches of its threads a step"
     lines = [
         Line("configuration", f"step_clocks/rank-{rank}.bin: {threads} threads on {cores} cores"),
-        Line("counter", f"telemetry: rank{rank}: {taken}, {times[row].mean():.3g} s at {1e6 * SWITCH_S:.0f} µs each"),
+        Line("counter", f"telemetry: rank{rank}: {turns}, {times[row].mean():.3g} s at {1e6 * SWITCH_S:.0f} µs each"),
     ]
     yield Finding(id="threads", part=Part(own=times), lines=lines)
 
