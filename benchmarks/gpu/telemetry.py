@@ -243,8 +243,11 @@ def step_clock(folder: Path, size: int, steps: int = 30) -> dict[str, Any]:
     """
     import torch
 
-    sys.path[:0] = [str(Path(__file__).parents[2] / part) for part in ("core", "plugins/telemetry")]
-    from llmbx_telemetry.entry import step_clock as clocks
+    sys.path.insert(0, str(Path(__file__).parents[2] / "core"))
+    import llmbx.entry
+
+    llmbx.entry.__path__.append(str(SAMPLER.parents[1] / "entry"))  # as in a run folder, where they lie together
+    from llmbx.entry import step_clock as clocks
 
     clock = clocks.of_torch(folder)
     weight = torch.nn.Parameter(torch.randn(size, size, device="cuda", dtype=torch.bfloat16))

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from llmbx.api import RunSpec, UsageError
+from llmbx.model import Step
 from llmbx_explain import cli
 from llmbx_explain.slow.budget import Part, losses, mean_s
 from llmbx_explain.slow.causes import Cause, SlowRun
@@ -34,7 +35,7 @@ def explain(run: Evidence, healthy: Evidence | None = None) -> SlowRun:
         slow = explained(run, None, ITSELF, None)
     else:
         slow = explained(run, healthy, healthy.name, healthy.step_s)
-    assert sum(cause.share for cause in slow.causes) + slow.unexplained == pytest.approx(1.0)
+    assert sum(cause.share or 0.0 for cause in slow.causes) + slow.unexplained == pytest.approx(1.0)
     assert all(len(line) <= 80 for line in text(slow).splitlines())
     return slow
 
@@ -406,3 +407,54 @@ def test_the_report_has_the_budget_of_a_step_and_the_waits(run_factory: RunFacto
     light, *_, dark = (series.points for series in waits.series if series.points)
     assert {point.y for point in light} == {1.0} and {point.y for point in dark} == {0.0}, "both ranks are shown"
     assert len(steps.series[0].points) == 34  # of the window
+
+
+def test_another_program_on_all_gpus_against_a_run_without_it() -> None:
+    """The GPU's clock is lower as well, but that explains little: as measured on an H200."""
+    beside = {f"gpu{row}.foreign_processes": 1.0 for row in range(4)}
+    healthy = gpus(on_gpus(even_work()), dict.fromkeys(range(4), 1660.0))
+    slow = explain(gpus(on_gpus(2.2 * even_work()), dict.fromkeys(range(4), 1570.0), columns=beside), healthy)
+    named = first(slow)
+    assert (named.id, named.rank, named.certainty) == ("foreign-gpu-process", None, "sure")
+    assert named.share is not None and named.share > 0.9
+
+
+def test_another_program_on_a_gpu_without_anything_to_compare_with() -> None:
+    slow = explain(gpus(on_gpus(even_work(ranks=1)), columns={"gpu0.foreign_processes": 1.0}))
+    named = next(cause for cause in slow.causes if cause.id == "foreign-gpu-process")
+    assert (named.share, named.certainty) == (None, "consistent with")
+
+
+def test_a_gpu_at_its_power_limit_in_both_runs_has_no_locked_clock() -> None:
+    healthy_clocks, slow_clocks = on_gpus(even_work()), on_gpus(1.08 * even_work())
+    limited = [
+        {f"gpu{row}.throttled.power": 1e9 * clocks.period for row in range(4)}
+        for clocks in (healthy_clocks, slow_clocks)
+    ]
+    healthy = gpus(healthy_clocks, dict.fromkeys(range(4), 1668.0), columns=limited[0])
+    slow = explain(gpus(slow_clocks, dict.fromkeys(range(4), 1558.0), columns=limited[1]), healthy)
+    assert first(slow).id == "throttle-power"
+
+
+def test_nothing_is_named_where_nothing_is_lost() -> None:
+    healthy = gpus(on_gpus(even_work()), dict.fromkeys(range(4), 1668.0))
+    same = gpus(on_gpus(0.99 * even_work()), dict.fromkeys(range(4), 1558.0))
+    assert not explain(same, healthy).causes
+
+
+def test_one_rank_waits_for_no_network() -> None:
+    alone, slower = even_work(ranks=1), clocks_of(even_work(ranks=1), shared=0.2)
+    assert not any(cause.id.startswith("network") for cause in explain(run_of(slower), run_of(clocks_of(alone))).causes)
+
+
+def test_steps_that_get_longer_with_the_other_work_on_the_cores_are_no_sure_drift() -> None:
+    """A processor that is lent to others more and more slows the steps by as much."""
+    share = np.linspace(0.0, 0.4, STEPS)
+    clocks = clocks_of(even_work() / (1 - share))
+    taken = clocks.phases["work"] * share[-clocks.phases["work"].shape[1] :]
+    columns = ran(clocks, dict(enumerate(taken)))
+    columns |= {f"rank{row}.run_delay": 0.25e6 * taken[row] for row in range(4)}
+    steps = tuple(Step(number=number, time_s=float(seconds)) for number, seconds in enumerate(clocks.period))
+    causes = explain(run_of(clocks, columns, steps=steps)).causes
+    assert causes
+    assert not any(cause.id in ("drift", "warm-up") and cause.certainty != "consistent with" for cause in causes)

@@ -10,12 +10,12 @@ Certainty = Literal["sure", "likely", "consistent with"]
 
 
 class Cause(Value, frozen=True):
-    """One cause. `rank` and `node` are None if all ranks have it. `share` is of the lost time."""
+    """One cause. `rank` and `node` are None if all ranks have it. `share` is of the lost time, None if unknown."""
 
     id: str
     rank: int | None
     node: str | None
-    share: float
+    share: float | None
     certainty: Certainty
     evidence: tuple[str, ...]
     confirm: str

@@ -25,6 +25,7 @@ from .pauses import pauses
 from .processors import processors
 from .ranks import ranks
 from .recorded import noted
+from .shared_gpu import shared_gpus
 from .table import CAUSES
 
 Rule = Callable[[Case], Iterable[Finding]]
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     memory,
     processors,
     pauses,
+    shared_gpus,
     clocks,
     loading,
     ranks,
@@ -40,7 +42,7 @@ RULES: tuple[Rule, ...] = (
     course,
 )
 """Rules in order: time that a rule explains is hidden from the later ones."""
-RELATIVE = (clocks, loading, network)
+RELATIVE = (shared_gpus, clocks, loading, network)
 """Those that look at the other run themselves, if there is one."""
 ITSELF = "its own ranks and steps"
 OUTLIER = 1.5
@@ -98,7 +100,7 @@ def explained(run: Evidence, healthy: Evidence | None, against: str, expected_s:
         lost_s_per_step=lost,
         missing=dict(run.missing),
         causes=causes,
-        unexplained=max(0.0, 1.0 - sum(cause.share for cause in causes)),
+        unexplained=max(0.0, 1.0 - sum(cause.share or 0.0 for cause in causes)),
     )
 
 
@@ -158,16 +160,16 @@ def _shared_out(case: Case, findings: Sequence[Finding], costs: Sequence[float],
     total = max(lost, sum(costs))
     least_s = (OF_MANY if len(case.clocks.ranks) > FEW else NAMED_SHARE) * case.step_s
     causes = [
-        _cause(case, finding, cost / total, cost / case.step_s)
+        _cause(case, finding, cost / total if finding.is_measured else None, cost / case.step_s)
         for finding, cost in zip(findings, costs, strict=True)
-        if total > 0 and cost >= least_s
+        if not finding.is_measured or (lost > 0 and cost >= least_s)
     ]
     order = ("sure", "likely", "consistent with")
-    causes.sort(key=lambda cause: (order.index(cause.certainty) == 2, -cause.share))
+    causes.sort(key=lambda cause: (order.index(cause.certainty) == 2, -(cause.share or 0.0)))
     return tuple(causes)
 
 
-def _cause(case: Case, finding: Finding, share: float, share_of_step: float) -> Cause:
+def _cause(case: Case, finding: Finding, share: float | None, share_of_step: float) -> Cause:
     row, advice = finding.row, CAUSES[finding.id]
     return Cause(
         id=finding.id,

@@ -27,7 +27,8 @@ class Line:
 class Finding:
     """A cause with its part of the steps, on one rank (its row) or all.
 
-    What `is_everywhere` says nothing about the differences of ranks, so that the later rules ignore it.
+    What `is_everywhere` says nothing about the differences of ranks, so that the later rules ignore it. What is not
+    `is_measured` is there, but what it costs is unknown.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Finding:
     lines: Sequence[Line]
     row: int | None = None
     is_everywhere: bool = False
+    is_measured: bool = True
 
     def certainty(self, share_of_step: float) -> Certainty:
         """Two kinds of evidence make a cause likely, or sure if it is a large part of a step."""

@@ -15,6 +15,8 @@ LOWER = 0.97
 """A clock below this share of what it is compared with is lowered."""
 SLOWED = 0.05
 """Share of the time that a reason has to hold longer than elsewhere to be the reason."""
+ALWAYS = 0.5
+"""Share of the time from which a reason that holds elsewhere, too, is the reason for a lower clock."""
 MOVES = 0.5
 FAR = 0.5
 """Share of the samples in which a rank is on cores of another NUMA node than its GPU's."""
@@ -83,8 +85,13 @@ def _slowed(case: Case, cause: str) -> Floats:
 
 
 def _reason(case: Case, row: int, shares: dict[str, Floats]) -> str:
-    cause = max(shares, key=lambda each: float(shares[each][row]))
-    return cause if shares[cause][row] >= SLOWED else "clock-limit"
+    """The reason that holds longer than elsewhere; one that always holds is the reason here, too."""
+    beyond = max(shares, key=lambda cause: float(shares[cause][row]))
+    if shares[beyond][row] >= SLOWED:
+        return beyond
+    always = {cause: float(_slowed(case, cause)[row]) for cause in REASONS}
+    longest = max(always, key=lambda cause: always[cause])
+    return longest if always[longest] >= ALWAYS else "clock-limit"
 
 
 def _finding(
@@ -104,9 +111,8 @@ def _finding(
         Line("counter", f"telemetry: {gpu} of rank {rank}: clock.sm {means[shown]:.0f} MHz, {what} {usual:.0f} MHz")
     ]
     if cause in REASONS:
-        text = (
-            f"telemetry: {gpu}: lowered by its {REASONS[cause][2]} for {100 * shares[cause][shown]:.0f} % of the time"
-        )
+        percent = 100 * _slowed(case, cause)[shown]
+        text = f"telemetry: {gpu}: lowered by its {REASONS[cause][2]} for {percent:.0f} % of the time"
         lines.append(Line("counter", text))
     lines += _times(case, shown, row)
     return Finding(id=cause, part=Part(own=times), lines=lines, row=row)

@@ -27,7 +27,7 @@ network is nearly as regular: 1.6 % with 12.5 ms (tuning.toml)."""
 
 def network(case: Case) -> Iterator[Finding]:
     """Yield what steps lost to the network."""
-    if case.stages > 1 or not case.clocks.sees_waits:
+    if case.stages > 1 or len(case.clocks.ranks) < 2 or not case.clocks.sees_waits:
         return
     times, lines = _longer(case)
     if times.mean() < max(case.least_s, LEAST_SHARE * case.step_s):

@@ -51,11 +51,16 @@ def _summary(slow: SlowRun) -> str:
 def _cause(cause: Cause) -> Iterator[str]:
     where = "" if cause.rank is None else f", rank {cause.rank}"
     where += "" if cause.node is None else f" on {cause.node}"
-    yield from _wrapped(f"{100 * cause.share:5.1f} %  {cause.id}{where} ({cause.certainty})", "", " " * 9)
+    yield from _wrapped(f"{_percent(cause.share)}  {cause.id}{where} ({cause.certainty})", "", " " * 9)
     for line in cause.evidence:
         yield from _wrapped(line, "         ", "           ")
     yield from _wrapped(f"confirm: {cause.confirm}", "         ", "           ")
     yield from _wrapped(f"do: {cause.do}", "         ", "           ")
+
+
+def _percent(share: float | None) -> str:
+    """Return a share of the lost time in eight columns; an unknown one as a question mark."""
+    return "      ?" if share is None else f"{100 * share:5.1f} %"
 
 
 def _wrapped(line: str, indent: str = "", next_indent: str = "  ") -> list[str]:

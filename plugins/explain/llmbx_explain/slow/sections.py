@@ -74,7 +74,7 @@ def _causes(slow: SlowRun) -> Table | None:
             cause.id,
             "all" if cause.rank is None else str(cause.rank),
             cause.node or "all",
-            100 * cause.share,
+            None if cause.share is None else 100 * cause.share,
             cause.certainty,
             "; ".join(cause.evidence),
             cause.do,
@@ -88,7 +88,7 @@ def _waterfall(slow: SlowRun) -> Chart:
     """The step without what was lost, what each cause adds, and the step that was measured."""
     assert slow.step_s is not None
     lost = slow.lost_s_per_step or 0.0
-    named = [(_name(cause.id, cause.rank), cause.share * lost) for cause in slow.causes[:MOST_SERIES]]
+    named = [(_name(cause.id, cause.rank), (cause.share or 0.0) * lost) for cause in slow.causes[:MOST_SERIES]]
     more = lost - sum(seconds for _, seconds in named)
     bars = [("without what is lost", slow.step_s - lost), *named, ("unexplained", max(0.0, more))]
     series, base = [], 0.0

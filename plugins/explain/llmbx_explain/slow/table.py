@@ -15,7 +15,7 @@ class Advice(Value, frozen=True):
 CAUSES: dict[str, Advice] = {
     "throttle-power": Advice(
         confirm="`nvidia-smi -q -d POWER,PERFORMANCE` on the node; compare its limit with the other GPUs'",
-        do="restore the GPU's power limit; if it has the default, use another node",
+        do="restore the GPU's power limit; at the default, a GPU that needs more than the others is slower than they",
     ),
     "throttle-thermal": Advice(
         confirm="the temperatures of the node's GPUs (`nvidia-smi -q -d TEMPERATURE`)",
