@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import vtrain
-from folds import FOLDS, all_errors, factor, groups, widths
+from folds import all_errors, factor, groups, of_stacks, widths
 from sources import BRIDGE
 
 from llmbx_prediction.atlas import table
@@ -35,6 +35,7 @@ SCALES = {
     "all": 0.05, "terms": 0.3, "terms by GPU": 0.06, "terms by family": 0.1, "terms by dtype": 0.05,
     "terms by engine": 0.6, "terms by stack": 0.3, "model": 0.03, "dtype": 0.02, "dtype by generation": 0.02,
     "dense models' dtype": 0.04, "experts' terms by stack": 0.3, "experts' dtype over time": 0.05,
+    "experts' dtype by GPU": 0.05,
     "GPU by family": 0.06, "engine": 0.05, "stack": 0.1, "task": 0.03, "stack over time": 0.04, "model over time": 0.02,
     "family over time": 0.06, "layout": 0.03, "shape by generation": 0.09, "shape and layout": 0.05, "cell": 0.01,
     "cell over time": 0.01, NOISE: 0.03,
@@ -92,12 +93,16 @@ def search(used: list, folds: dict, scales: dict[str, float], rounds: int) -> di
     return scales
 
 
-def intervals(used: list, scales: dict[str, float]) -> dict[str, float]:
-    """The factors of the intervals by what is known, printed."""
-    factors = widths(used, all_errors(used, COEFFICIENTS, scales))
+def intervals(used: list, scales: dict[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """The factors of the intervals by what is known, and what multiplies them by stack, printed."""
+    errors = all_errors(used, COEFFICIENTS, scales)
+    factors = widths(used, errors)
+    stacks = of_stacks(used, errors, factors)
     for name, value in factors.items():
         print(f"{name:32} {value:.2f} standard deviations", flush=True)
-    return {name: round(value, 3) for name, value in factors.items()}
+    for name, value in stacks.items():
+        print(f"{name:32} {value:.2f} times as many", flush=True)
+    return tuple({name: round(value, 3) for name, value in table.items()} for table in (factors, stacks))
 
 
 def models(used: list) -> dict[str, int]:
@@ -119,7 +124,7 @@ def write(calibration: Calibration) -> None:
     """Write the calibration as TOML."""
     lines = ["# Written by benchmarks/predict/calibrate.py from the table of published figures.",
              "# See docs/prediction.md."]  # fmt: skip
-    tables = {"coefficients": 4, "scales": 4, "quantiles": 4, "models": 4, "outliers": 9}
+    tables = {"coefficients": 4, "scales": 4, "quantiles": 4, "stacks": 4, "models": 4, "outliers": 9}
     for name, digits in tables.items():
         values = getattr(calibration, name)
         lines += ["", f"[{name}]", *(f'"{key}" = {value:.{digits}g}' for key, value in values.items())]
@@ -129,7 +134,7 @@ def write(calibration: Calibration) -> None:
 def main(rounds: int, folder: Path | None, fresh: bool) -> None:
     """Calibrate and write the file."""
     used = usable(table.shipped())
-    folds = {name: groups(used, name) for name in FOLDS}
+    folds = {name: groups(used, name) for name in WEIGHTS}
     names = (*COMPONENTS, NOISE)
     scales = {name: SCALES[name] for name in names}
     if not fresh and TARGET.exists():
@@ -137,9 +142,9 @@ def main(rounds: int, folder: Path | None, fresh: bool) -> None:
     scales = {name: float(f"{value:.4g}") for name, value in search(used, folds, scales, rounds).items()}
     whole = Posterior([case for _, case, _ in used], [time for *_, time in used], COEFFICIENTS, scales)
     own = own_layouts(used, scales, folder) if folder else calibration().quantiles[OWN_LAYOUT]
-    quantiles = {**intervals(used, scales), OWN_LAYOUT: own}
-    write(Calibration(coefficients=COEFFICIENTS, scales=scales, quantiles=quantiles, models=models(used),
-                      outliers=whole.outliers()))  # fmt: skip
+    quantiles, stacks = intervals(used, scales)
+    write(Calibration(coefficients=COEFFICIENTS, scales=scales, quantiles={**quantiles, OWN_LAYOUT: own},
+                      stacks=stacks, models=models(used), outliers=whole.outliers()))  # fmt: skip
 
 
 if __name__ == "__main__":

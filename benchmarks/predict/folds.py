@@ -14,11 +14,11 @@ from llmbx_prediction.case import Case
 from llmbx_prediction.regression.features import features
 from llmbx_prediction.regression.kernel import covariance
 from llmbx_prediction.regression.posterior import Posterior
-from llmbx_prediction.regression.shipped import KINDS, KNOWN, LEVEL, UNSEEN, familiarity, kind
+from llmbx_prediction.regression.shipped import GPU, KINDS, KNOWN, LEVEL, STACK, UNSEEN, familiarity, kind
 
 Used = Sequence[tuple[Row, Case, float]]
-FOLDS = ("model and GPU", "release", "model", "scale", "GPU")
-NARROWEST = 1.2
+FOLDS = ("model and GPU", "release", "model", "scale", "GPU", "stack", "organization")
+NARROWEST = 0.8
 """The narrowest interval in standard deviations."""
 
 
@@ -100,6 +100,9 @@ def left_out_errors(
 LEAST = 9
 """Errors below which no quantile at the level of the intervals can be told: 9 of 10 need a tenth that is larger."""
 
+ENOUGH = 10
+"""Models and releases of a stack whose errors count as much as those of all stacks."""
+
 
 def factor_of_groups(sizes: Mapping[Hashable, Sequence[float]], count: int) -> float | None:
     """The factor of an interval for a group without any figure; None for too few errors.
@@ -133,22 +136,43 @@ def all_errors(used: Used, coefficients: Mapping[str, float], scales: Mapping[st
 def widths(used: Used, errors: Sequence[tuple[str, Error]]) -> dict[str, float]:
     """The factors of the intervals by what is known, from these errors.
 
-    Those of models with figures are quantiles over all figures; those of models without any come from the models of
-    their kind that were left out whole, and are missing for a kind with too few. The figures of a model in one release
-    share their error, those of its releases do not (kernels change). A model of unknown shape is not one of them: it
-    has no prediction without a figure.
+    Those of models with figures, of GPU types and of stacks are quantiles over all figures; those of models without any
+    come from the models of their kind that were left out whole. Factors of stacks and of models are missing for a kind
+    with too few. The figures of a model in one release share their error, those of its releases do not (kernels
+    change). A model of unknown shape is not one of them: it has no prediction without a figure.
     """
     sizes: dict[str, list[float]] = defaultdict(list)
     unseen: dict[str, dict[Hashable, list[float]]] = {each: defaultdict(list) for each in KINDS}
     releases: dict[str, set[Hashable]] = {each: set() for each in KINDS}
+    stacks: dict[str, set[str]] = {each: set() for each in KINDS}
     for name, error in errors:
         sizes[error.known].append(error.size)
-        if name == "model":
-            row, case, _ = used[error.index]
-            if case.model.has_shape:
-                unseen[kind(case)][case.model.name].append(error.size)
-                releases[kind(case)].add((case.model.name, row.source, row.release))
-    names = [f"{each}: {known}" for each in KINDS for known in KNOWN]
+        row, case, _ = used[error.index]
+        stacks[kind(case)].add(case.stack)
+        if name == "model" and case.model.has_shape:
+            unseen[kind(case)][case.model.name].append(error.size)
+            releases[kind(case)].add((case.model.name, row.source, row.release))
+    names = [f"{each}: {known}" for each in KINDS for known in (*KNOWN, GPU)]
+    names += [f"{each}: {STACK}" for each in KINDS if len(stacks[each]) >= LEAST]
     factors = {name: factor(sizes[name]) for name in names if sizes[name]}
     of_kinds = {f"{each}: {UNSEEN}": factor_of_groups(unseen[each], len(releases[each])) for each in KINDS}
     return factors | {name: value for name, value in of_kinds.items() if value is not None}
+
+
+def of_stacks(used: Used, errors: Sequence[tuple[str, Error]], factors: Mapping[str, float]) -> dict[str, float]:
+    """What multiplies the factors for the figures of each stack, from the same errors.
+
+    It is the quantile of its errors over the half widths of their intervals. A stack with few models and releases tells
+    little of it: so far the logarithm is shrunk to that of all stacks, 0.
+    """
+    sizes: dict[str, list[float]] = defaultdict(list)
+    tables: dict[str, set[Hashable]] = defaultdict(set)
+    for _, error in errors:
+        row, case, _ = used[error.index]
+        if error.known in factors and STACK not in error.known:
+            sizes[case.stack].append(error.size / factors[error.known])
+            tables[case.stack].add((row.model, row.source, row.release))
+    return {
+        stack: float(np.quantile(ratios, LEVEL)) ** (len(tables[stack]) / (len(tables[stack]) + ENOUGH))
+        for stack, ratios in sorted(sizes.items())
+    }

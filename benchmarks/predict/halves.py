@@ -19,7 +19,7 @@ from llmbx_prediction.atlas import table
 from llmbx_prediction.regression.posterior import Posterior
 from llmbx_prediction.regression.shipped import calibration, usable
 
-START = {"experts' terms by stack": 0.3, "experts' dtype over time": 0.05}
+START = {"experts' terms by stack": 0.3, "experts' dtype over time": 0.05, "experts' dtype by GPU": 0.05}
 STEPS = (2.5, 1.6, 1.25)
 """Factors by which a round of the search changes a scale."""
 

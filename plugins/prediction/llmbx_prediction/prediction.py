@@ -17,7 +17,7 @@ from .cost import memory
 from .cost.rates import LOW
 from .cost.roofline import model_flops, seconds_at_peak
 from .regression.posterior import Posterior
-from .regression.shipped import LEVEL, UNSEEN, calibration, familiarity, kind, usable
+from .regression.shipped import LEVEL, STACK, calibration, familiarity, kind, usable
 
 COMPUTE = (
     "gemm",
@@ -246,7 +246,7 @@ class Predictor:
         if step.value is not None and step.value <= self.least(case) * (1 + 1e-9):
             notes.append(f"limited to {100 * self._share(case):.0f} % of the peak of {case.gpu_type}, the most that is "
                          f"published of its generation in {case.dtype}")  # fmt: skip
-        if UNSEEN in self._familiarity(case):
+        if not self._has_model(case):
             notes.append(f"no figure of {case.model.name} is published: the interval is that of the "
                          f"{self.calibration.models.get(kind(case), 0)} models {ALIKE[kind(case)]} that were left out "
                          "whole")  # fmt: skip
@@ -286,17 +286,23 @@ class Predictor:
         oldest = min(published.when for _, published, _ in self.used)
         if case.when < oldest - OLDER:
             return f"the release is of {case.when:.1f}, and the oldest published figure of {oldest:.1f}"
-        if case.model.vocab == 0 and not any(published.model.name == case.model.name for _, published, _ in self.used):
+        if case.model.vocab == 0 and not self._has_model(case):
             return f"the shape of {case.model.name} is not known, and no figure of it is published"
         return self._without_width(case)
 
     def _without_width(self, case: Case) -> str | None:
-        """That nothing tells how wide the interval of a model without figures is."""
+        """That nothing tells how wide the interval of a model or a stack without figures is."""
         if self._width(case) is not None:
             return None
+        if STACK in self._familiarity(case):
+            return (f"no figure of {case.stack} is published, and too few stacks have figures of models "
+                    f"{ALIKE[kind(case)]} to measure how far a stack that is left out is off")  # fmt: skip
         count = self.calibration.models.get(kind(case), 0)
         return (f"no figure of {case.model.name} is published, and {count} models {ALIKE[kind(case)]} are too few to "
                 "measure how far a model that is left out is off")  # fmt: skip
+
+    def _has_model(self, case: Case) -> bool:
+        return any(published.model.name == case.model.name for _, published, _ in self.used)
 
     def _width(self, case: Case) -> float | None:
         return self.calibration.width(case, self._familiarity(case))

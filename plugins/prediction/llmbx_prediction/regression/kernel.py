@@ -107,7 +107,9 @@ def _cell(pairs: Pairs) -> Array:
 
 CELL_TIME, DENSE_DTYPE = "cell over time", "dense models' dtype"
 EXPERTS_TERMS, EXPERTS_DTYPE = "experts' terms by stack", "experts' dtype over time"
-"""Components of models with experts alone, whose kernels differ more from stack to stack, and change faster."""
+EXPERTS_GPU = "experts' dtype by GPU"
+"""Components of models with experts alone, whose kernels differ more from stack to stack, and change faster; what a
+GPU type does to their products in one dtype, all stacks have in common."""
 COMPONENTS: Mapping[str, Component] = {
     "all": _same(),
     "terms": _terms(),
@@ -129,6 +131,7 @@ COMPONENTS: Mapping[str, Component] = {
     "family over time": _fading("family over time", "family", "stack"),
     EXPERTS_TERMS: lambda pairs: pairs.experts * pairs.terms * pairs.common("stack"),
     EXPERTS_DTYPE: lambda pairs: pairs.experts * _fading(EXPERTS_DTYPE, "stack", "dtype")(pairs),
+    EXPERTS_GPU: lambda pairs: pairs.experts * pairs.common("gpu", "dtype"),
     "layout": lambda pairs: pairs.common("stack") * pairs.layout(LAYOUT_SCALE),
     "shape by generation": lambda pairs: pairs.common("generation") * pairs.shape(SHAPE_SCALE),
     "shape and layout": lambda pairs: pairs.shape(2.0) * pairs.layout(WIDE_SCALE),
@@ -158,6 +161,7 @@ def variances(a: Features, scales: Mapping[str, float]) -> Array:
         **dict.fromkeys(OF_TERMS, squares),
         EXPERTS_TERMS: squares * a.experts,
         EXPERTS_DTYPE: a.experts,
+        EXPERTS_GPU: a.experts,
         DENSE_DTYPE: 1 - a.experts,
     }
     return np.asarray(sum(scales[name] ** 2 * whole.get(name, np.ones(len(a.when))) for name in COMPONENTS))

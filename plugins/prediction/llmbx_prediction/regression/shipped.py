@@ -22,8 +22,9 @@ class Calibration(Value, frozen=True, kw_only=True):
 
     `coefficients` multiply the terms, `scales` are the standard deviations of the kernel's components. `quantiles` are
     the widths of the intervals of `LEVEL` in standard deviations: by the kind of model and what is known of the
-    configuration (`familiarity`), and for a layout without a published figure (`OWN_LAYOUT`). `models` counts the
-    models that were left out whole, by kind; a kind with too few has no width.
+    configuration (`familiarity`), and for a layout without a published figure (`OWN_LAYOUT`). `stacks` multiplies them
+    for configurations of these stacks. `models` counts the models that were left out whole, by kind; a kind with too
+    few has no width.
     `outliers` are those of the shipped figures alone (`Posterior.outliers`): to find them takes four times as long as
     all else.
     """
@@ -31,6 +32,7 @@ class Calibration(Value, frozen=True, kw_only=True):
     coefficients: dict[str, float]
     scales: dict[str, float]
     quantiles: dict[str, float]
+    stacks: dict[str, float] = {}
     models: dict[str, int] = {}
     outliers: dict[str, float] = {}
 
@@ -41,8 +43,8 @@ class Calibration(Value, frozen=True, kw_only=True):
         """
         if familiarity not in self.quantiles:
             return None
-        own = 0.0 if case.chosen else self.quantiles[OWN_LAYOUT]
-        return max(own, self.quantiles[familiarity])
+        usual = self.quantiles[familiarity] * (1.0 if STACK in familiarity else self.stacks.get(case.stack, 1.0))
+        return usual if case.chosen else max(usual, self.quantiles[OWN_LAYOUT])
 
 
 KINDS = ("dense", "experts")
@@ -53,13 +55,22 @@ KNOWN = ("model and GPU", "model")
 model on other types only."""
 UNSEEN = "no figure of the model"
 """What is known of a model without any figure: its kind, whose models are left out whole to measure the interval."""
+GPU = "no figure of the GPU type"
+"""No model has a figure on the GPU type."""
+STACK = "no figure of the stack"
+"""No model has a figure of the stack."""
 OWN_LAYOUT = "own layout"
 """A layout that its authors did not choose. Its width is measured on vTrain's sweeps: all other layouts were chosen."""
 
 
 def familiarity(case: Case, known_cases: Iterable[Case]) -> str:
-    """What is known of a configuration, for example `dense: model`."""
-    gpu_types = {other.gpu_type for other in known_cases if other.model.name == case.model.name}
+    """What is known of a configuration, for example `dense: model`: the least that anything known has in common."""
+    others = list(known_cases)
+    if not any(other.stack == case.stack for other in others):
+        return f"{kind(case)}: {STACK}"
+    if not any(other.gpu_type == case.gpu_type for other in others):
+        return f"{kind(case)}: {GPU}"
+    gpu_types = {other.gpu_type for other in others if other.model.name == case.model.name}
     return f"{kind(case)}: {KNOWN[case.gpu_type not in gpu_types] if gpu_types else UNSEEN}"
 
 
