@@ -63,14 +63,16 @@ def _neighbours(scales: Mapping[str, float], step: float) -> Iterator[dict[str, 
 
 def main(rounds: int) -> None:
     """Print the error of each half before and after, and by the scales that ship."""
-    halves = Halves(usable(table.shipped()))
+    halves, total = Halves(usable(table.shipped())), 0.0
     before, shipped = halves.errors(START), halves.errors({})
     for half in (0, 1):
         scales = halves.fitted(1 - half, rounds)
         figures, error = int(halves.masks[half].sum()), halves.errors(scales)[half]
+        total += figures * error
         print(f"half {half}, {figures} figures: {before[half]:.1f} % at the start, {error:.1f} % by the other half "
               f"({', '.join(f'{name} {value:.2g}' for name, value in scales.items())}), "
               f"{shipped[half]:.1f} % by the scales that ship", flush=True)  # fmt: skip
+    print(f"both, each by the other half: {total / sum(int(mask.sum()) for mask in halves.masks):.1f} %")
 
 
 if __name__ == "__main__":
