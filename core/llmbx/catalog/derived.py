@@ -51,14 +51,15 @@ def cases(
 ) -> Iterator[tuple[str, str, int, str]]:
     """Yield size, dtype, number of GPUs and GPU type of the row of all that runs on this GPU, and the mini on one GPU.
 
-    With `gpus` only the largest number up to it is taken for each size and dtype.
+    With `gpus` only the largest number up to it is taken for each size and dtype; whole models without one are scaled.
     """
     for size in workload.sizes:
         rows_type = row_type(workload, size, gpu, types)
         for dtype in known_dtypes(workload, size, rows_type) if size != MINI else ():
             counts = known_scales(workload, size, dtype, rows_type) if gpu.computes(dtype) else []
             if gpus is not None:
-                counts = [count for count in counts if count <= gpus][-1:]
+                scaled = [gpus] if counts and not _is_part(workload, size) else []
+                counts = [count for count in counts if count <= gpus][-1:] or scaled
             yield from ((size, dtype, count, rows_type) for count in counts)
     dtype_of_mini = default_dtype(workload, MINI, gpu.name, computes=gpu.computes)
     if MINI in workload.sizes and dtype_of_mini is not None:
@@ -78,11 +79,15 @@ def _distance(lender: GpuType, gpu: GpuType) -> tuple[bool, float, float, float]
 
 
 class Fit(Value, frozen=True):
-    """A size that a number of GPUs can run, with the largest scale of the catalog that they suffice for."""
+    """A size that a number of GPUs can run, with the largest scale of the catalog that they suffice for.
+
+    `scaled` is True if they are fewer than those of its smallest row, which is scaled to all of them.
+    """
 
     size: str
     gpus: int
     proxy: bool = False
+    scaled: bool = False
 
 
 def fits(
@@ -96,19 +101,21 @@ def fits(
 ) -> Iterator[Fit]:
     """Yield the sizes that these GPUs can run, except the mini, in the order of preference.
 
-    They have a row, or can borrow one: of a GPU with no more memory, or one whose `memory` fits. Whole models come
-    before parts, and models with more parameters before smaller ones. `types` has the lenders.
+    They have a row, or can borrow one: of a GPU with no more memory, or one whose `memory` fits. The smallest row of a
+    whole model is scaled to fewer GPUs if its `memory` fits them. Whole models come before parts, rows before scaled
+    ones, and models with more parameters before smaller ones. `types` has the lenders.
     """
     fitting = []
     for size in workload.sizes:
         rows_type = row_type(workload, size, gpu, types, dtype, recipe)
-        counts = _scales(workload, size, rows_type, dtype, recipe)
+        counts = [*_scales(workload, size, rows_type, dtype, recipe)] if size != MINI else []
         scale = max((count for count in counts if count <= gpus), default=None)
-        if scale and size != MINI:
-            fit = Fit(size=size, gpus=scale, proxy=_is_part(workload, size))
+        fit = Fit(size=size, gpus=scale or gpus, proxy=_is_part(workload, size), scaled=scale is None)
+        if scale or (counts and not fit.proxy):
             fitting.append((fit, types.get(rows_type, gpu)))
     for fit, lender in sorted(fitting, key=lambda pair: _preference(workload, pair[0])):
-        if gpu.has_memory_of(lender) or _fits_memory(workload, fit, gpu, lender, memory, dtype, recipe):
+        may_borrow = gpu.has_memory_of(lender) and not fit.scaled
+        if may_borrow or _fits_memory(workload, fit, gpu, lender, memory, dtype, recipe):
             yield fit
 
 
@@ -121,14 +128,14 @@ def _fits_memory(
     dtype: str | None,
     recipe: str | None,
 ) -> bool:
-    """Whether the row of a GPU with more memory is known to fit."""
+    """Whether the row of a GPU with more memory, or one for more GPUs, is known to fit."""
     dtype = dtype or default_dtype(workload, fit.size, lender.name, fit.gpus, recipe, gpu.computes)
     needed = memory(fit.size, dtype, lender.name, fit.gpus) if dtype else None
     return needed is not None and needed <= (gpu.memory_gb or 0)
 
 
-def _preference(workload: Workload, fit: Fit) -> tuple[bool, float]:
-    return fit.proxy, -_weight(workload, fit.size)
+def _preference(workload: Workload, fit: Fit) -> tuple[bool, bool, float]:
+    return fit.proxy, fit.scaled, -_weight(workload, fit.size)
 
 
 def _is_part(workload: Workload, size: str) -> bool:

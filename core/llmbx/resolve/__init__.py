@@ -149,7 +149,10 @@ def _borrowed(target: Mapping[str, Any], gpus: Mapping[str, GpuType]) -> Iterato
 
 
 def _memory_gb(workload: Workload, plugins: Plugins, size: str, dtype: str, gpu_type: str, gpus: int) -> float | None:
-    """The memory that a GPU needs for a row of the catalog, as predicted for the GPU type of the row."""
+    """The memory that a GPU needs for a row of the catalog, as predicted for the GPU type of the row.
+
+    None for a row that does not scale to this number of GPUs.
+    """
     request = Request(
         workload=workload.name,
         plugin=workload.plugin,
@@ -164,7 +167,8 @@ def _memory_gb(workload: Workload, plugins: Plugins, size: str, dtype: str, gpu_
         expected = plugins.predict_run(spec, Install(root=os.curdir, origin="default"))
     except LlmbxError:
         return None
-    return expected.memory_gb.value if expected else None
+    refused = not all(finding.warning for finding in spec.findings)
+    return expected.memory_gb.value if expected and not refused else None
 
 
 def _handling(layers: Layers) -> dict[str, Any]:

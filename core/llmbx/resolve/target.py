@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..catalog import workloads
@@ -44,7 +45,8 @@ def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, GpuType], m
         able = able or [name for name in _known_dtypes(layers, workload, size, rows_of) if gpu.computes(name)]
         what = f"{gpu_type} (compute capability {gpu.compute_capability}) has no {dtype}"
         raise UsageError(f"{what}: use --dtype {either(able)}" if able else what)
-    scale = requested or _default_scale(layers, workload, size, dtype, rows_of, gpu_type, count)
+    fits_here = functools.partial(_fits_here, layers, gpu, count, functools.partial(memory, size, dtype, rows_of))
+    scale = requested or _default_scale(layers, workload, size, dtype, rows_of, gpu_type, count, fits_here)
     lender = gpus.get(rows_of, gpu)
     may_borrow = gpu.has_memory_of(lender) or memory(size, dtype, rows_of, scale) is not None
     borrowed = None
@@ -175,7 +177,8 @@ def _fitting_size(
         reason = _too_few(layers, workload, gpu, count, gpus, memory)
         return str(layers.note("size", workloads.MINI, reason))
     what = "the largest part of a model" if fit.proxy else "the largest size"
-    layers.note("size", fit.size, f"{what} with a recipe for {_machine(fit.gpus, gpu.name)}")
+    recipe = "a recipe that scales to" if fit.scaled else "a recipe for"
+    layers.note("size", fit.size, f"{what} with {recipe} {_machine(fit.gpus, gpu.name)}")
     return fit.size
 
 
@@ -297,10 +300,20 @@ def _known_dtypes(layers: Layers, workload: Workload, size: str, gpu_type: str) 
     return dtypes
 
 
+def _fits_here(layers: Layers, gpu: GpuType, detected: int | None, memory: Callable[[int], float | None]) -> bool:
+    """Whether a row that is scaled to this machine's GPUs is known to fit their memory."""
+    if detected is None or not for_this_machine(layers, detected):
+        return False
+    needed = memory(detected)
+    return needed is not None and needed <= (gpu.memory_gb or 0)
+
+
 def _default_scale(
-    layers: Layers, workload: Workload, size: str, dtype: str, rows_of: str, gpu_type: str, detected: int | None
-) -> int:
-    """The number of GPUs of a row of the GPU type `rows_of`."""
+    layers: Layers, workload: Workload, size: str, dtype: str, rows_of: str, gpu_type: str, detected: int | None,
+    fits_here: Callable[[], bool],
+) -> int:  # fmt: skip
+    """The number of GPUs of a row of the GPU type `rows_of`; one for more GPUs is scaled to this machine's if it fits.
+    """
     if size == "mini":
         return int(layers.note("gpus", 1, "default of the mini"))
     counts = workloads.known_scales(workload, size, dtype, rows_of, layers.request.recipe)
@@ -308,6 +321,8 @@ def _default_scale(
     if here:
         many = "" if here[-1] == detected else f": the most with a recipe of {detected}"
         return int(layers.note("gpus", here[-1], f"this machine's GPUs{many}"))
+    if counts and fits_here():
+        return int(layers.note("gpus", detected, "this machine's GPUs, to which the row is scaled"))
     if len(counts) == 1:
         return int(layers.note("gpus", counts[0], "the only scale in the catalog"))
     dtypes = _known_dtypes(layers, workload, size, rows_of)

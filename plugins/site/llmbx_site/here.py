@@ -120,21 +120,32 @@ def rows(
     """One row for each size, dtype and largest scale that the machine can run; for a cluster one
     for each scale.
 
-    What cannot fit the memory by its prediction is left out, unless it has run, and so are the rows
-    of GPUs with more memory that are not known to fit.
+    What cannot fit the memory by its prediction is left out, unless it has run, and so are rows of
+    GPUs with more memory and scaled rows that are not known to fit.
     """
     return [
         _row(workload, case, cost, here, rows_of)
         for workload in workloads
         for case, rows_of in _cases(workload, here)
         if (cost := _cost(workload, case, measured, predict)) is not None
-        and (case in measured or _may_borrow(here, rows_of, cost))
+        and (case in measured or _may_run(workload, case, here, rows_of, cost))
     ]
 
 
-def _may_borrow(here: Machine, rows_of: str, cost: Cost) -> bool:
+def _may_run(workload: Workload, case: Case, here: Machine, rows_of: str, cost: Cost) -> bool:
     """Whether the row is its own, of a GPU with no more memory, or known to fit."""
-    return here.gpu.has_memory_of(here.types.get(rows_of, here.gpu)) or _fits(here, cost) is True
+    enough = here.gpu.has_memory_of(here.types.get(rows_of, here.gpu))
+    return (enough and not _is_scaled(workload, case, rows_of)) or _fits(here, cost) is True
+
+
+def _is_scaled(workload: Workload, case: Case, rows_of: str) -> bool:
+    """Whether no recipe has this number of GPUs."""
+    from llmbx.api.verbs import scales_of
+
+    _, size, dtype, _, gpus = case
+    rows = (row for recipe in workload.recipes for row in recipe.rows if row.size == size)
+    scales = [scales_of(row.gpus) for row in rows if rows_of in row.gpu_types and dtype in row.dtypes]
+    return any(scales) and not any(gpus in counts for counts in scales)
 
 
 def _fits(here: Machine, cost: Cost) -> bool | None:
@@ -175,7 +186,7 @@ def _row(workload: Workload, case: Case, cost: Cost, here: Machine, rows_of: str
         "dtype": dtype,
         "gpu_type": gpu_type,
         "gpus": gpus,
-        "kind": _kind(workload, size) + (f", layout of {rows_of}" if rows_of != gpu_type else ""),
+        "kind": _kind(workload, case, rows_of),
         "layout_of": rows_of if rows_of != gpu_type else None,
         "memory_gb": cost.memory_gb,
         "time_50_steps": _duration(seconds) if seconds is not None else None,
@@ -185,10 +196,13 @@ def _row(workload: Workload, case: Case, cost: Cost, here: Machine, rows_of: str
     }
 
 
-def _kind(workload: Workload, size: str) -> str:
+def _kind(workload: Workload, case: Case, rows_of: str) -> str:
+    _, size, _, gpu_type, _ = case
     if size == MINI:
         return "mini"
-    return "part of a model" if workload.sizes[size].proxy else "benchmark"
+    kind = "part of a model" if workload.sizes[size].proxy else "benchmark"
+    scaled = ", scaled" if _is_scaled(workload, case, rows_of) else ""
+    return kind + scaled + (f", layout of {rows_of}" if rows_of != gpu_type else "")
 
 
 def _duration(seconds: float) -> str:
