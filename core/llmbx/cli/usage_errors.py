@@ -18,7 +18,7 @@ _NO_COMMAND = re.compile(r"No such command '(.*)'")
 
 RANGE = re.compile(r"\d+-\d+")
 SEVERAL = re.compile(r"\d+([,-]\d+)+")
-VARIABLES = ("ENABLE_CHECKPOINT", "LLMBX_CONFIG", "LOAD_CHECKPOINT_PATH")
+VARIABLES = ("ENABLE_CHECKPOINT", "HF_TOKEN", "LLMBX_CONFIG", "LOAD_CHECKPOINT_PATH")
 """Variables for which there is no option."""
 FEW = 8
 """A group with more commands than these does not list them in the message."""
@@ -27,15 +27,23 @@ FEW = 8
 def line(error: click.ClickException) -> str:
     """The message for the terminal, with the command that explains the options."""
     context = getattr(error, "ctx", None)
-    path = context.command_path if context else "llmbx"
+    path = context.command_path if context else _verb(error)
     text = _text(error).rstrip(".")
     return f"{path}: {text}; see `{path} --help`" if isinstance(error, click.UsageError) else f"{path}: {text}"
+
+
+def _verb(error: click.ClickException) -> str:
+    """The verb that was typed, if click does not say whose option lacks its value."""
+    typed = sys.argv[1:2] if isinstance(error, click.BadOptionUsage) else []
+    return " ".join(["llmbx", *typed])
 
 
 def _text(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         option = _typed(error.option_name)
         return f"no option '{option}'{_instead(option, error.ctx) if error.ctx else ''}"
+    if type(error) is click.BadOptionUsage and "requires an argument" in error.message:
+        return f"{error.option_name} needs a value: {error.option_name} VALUE"
     if isinstance(error, click.MissingParameter):
         return f"{_name(error.param)} is missing"
     if isinstance(error, click.BadParameter) and error.param is not None:

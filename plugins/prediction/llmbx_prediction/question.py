@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from llmbx.api import UsageError, did_you_mean
+from llmbx.api import GpuType, UsageError, did_you_mean
 
 from .case import BARE_STACK, ENGINES, OTHER_STACK
 from .cost.model import Model, known, of_shape
@@ -130,7 +130,16 @@ def on_own_type(question: Question, workspace: Workspace) -> Question:
         spec = workspace.resolve(Request(workload=name, plugin=plugin))
     except UsageError:
         return question
-    return question if spec.gpu_type == "cpu" else dataclasses.replace(question, gpu_type=spec.gpu_type)
+    return _on_amd(question) if spec.gpu_type == "cpu" else dataclasses.replace(question, gpu_type=spec.gpu_type)
+
+
+def _on_amd(question: Question) -> Question:
+    """The question with this machine's AMD GPUs, on which nothing runs, if their type is known."""
+    for group in GpuType.seen():
+        name = GpuType.identify(group.product) if group.amd else None
+        if name in known_rates():
+            return dataclasses.replace(question, gpu_type=name, gpus=question.gpus or group.count)
+    return question
 
 
 def check_stack(stack: str | None, rows: Sequence[Row]) -> None:
@@ -155,7 +164,7 @@ def on_known_gpus(question: Question, model: Model, rows: Sequence[Row], catalog
     types = [name for name, counts in scales.items() if question.gpus in counts] or list(scales)
     gpu_type = question.gpu_type or _only("--gpu-type", model.name, types)
     rates(gpu_type)
-    counts = sorted(scales.get(gpu_type) or published.get(gpu_type, set()))
+    counts = sorted(scales.get(gpu_type) or published.get(gpu_type) or set().union(*scales.values()))
     gpus = question.gpus or int(_only("--gpus", f"{model.name} on {gpu_type}", [str(count) for count in counts]))
     return dataclasses.replace(question, gpu_type=gpu_type, gpus=gpus)
 

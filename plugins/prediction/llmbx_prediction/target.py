@@ -50,6 +50,8 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     is_a_run = run is not question
     question = run if is_a_run else on_own_type(question, workspace)
     model, workload, size = model_of(question, workspace)
+    if workload is not None and question.gpu_type is not None and question.gpu_type not in known_rates():
+        return _without_figures(question, workload, size if question.size else None, workspace)
     question = on_known_gpus(question, model, rows, _scales(workload, size, question.recipe) if workload else {})
     assert question.gpu_type is not None
     rates(question.gpu_type).peak(dtype_of(question.dtype or "bf16"))
@@ -72,6 +74,25 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
         return Target(changed_by(case, settings), base)
     whole = {**settings, "gbs": str(divisible(case, settings))}
     return Target(changed_by(case, whole), base)
+
+
+def _without_figures(question: Question, workload: Workload, size: str | None, workspace: Workspace) -> Target:
+    """What a run would use on a GPU type without figures, where only the memory can be predicted.
+
+    Raises `UsageError` if the run would be refused.
+    """
+    from llmbx.api.verbs import Request
+
+    request = Request(workload=workload.name, plugin=workload.plugin, size=size, dtype=question.dtype,
+                      gpu_type=question.gpu_type, gpus=question.gpus, recipe=question.recipe)  # fmt: skip
+    spec = workspace.resolve(request)
+    for finding in spec.findings:
+        if not finding.warning:
+            raise UsageError(f"{finding.problem}: {finding.fix}")
+    shape, settings = split(question.settings)
+    model = reshaped(of_shape(spec.model, f"{workload.name}-{spec.size}"), shape)
+    question = dataclasses.replace(question, gpu_type=spec.gpu_type, gpus=spec.gpus)
+    return _of_catalog(spec, model, workload, question, settings, workspace)
 
 
 def _nearer(spec: RunSpec, model: Model, question: Question, rows: Sequence[Row]) -> bool:

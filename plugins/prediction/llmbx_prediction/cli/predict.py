@@ -68,7 +68,7 @@ def command(
     prediction is a roofline by kind of work, calibrated on the published figures of `llmbx atlas` and on your own
     (`llmbx atlas add`); docs/prediction.md has its equations, its measured error and its limits. Every value has a 90 %
     interval, which is wider the further the configuration is from the published ones; a value that nothing published is
-    near to is unknown (null), with the reason.
+    near to is unknown (null), with the reason. On GPUs without published figures only the memory is known.
 
     --best tries all valid degrees of parallelism, micro-batch sizes and recomputation with the same global batch, and
     lists the fastest within the memory of the GPU, with the rank of the published choice.
@@ -81,6 +81,7 @@ def command(
       llmbx predict llama3.1 --size 70b --gpu-type h100 --gpus 512 --best
     """
     from ..atlas import own, table
+    from ..cost.rates import known
     from ..prediction import Predictor
     from ..question import Question
     from ..target import target
@@ -101,7 +102,10 @@ def command(
     )
     changed = GpuType.extend(workspace.config.gpus)
     goal = target(question, rows, workspace)
-    predictor = Predictor(rows, {name: changed[name].memory_gb for name in workspace.config.gpus})
+    memory = {name: changed[name].memory_gb for name in workspace.config.gpus}
+    if goal.case.gpu_type not in known():
+        memory[goal.case.gpu_type] = GpuType.named(goal.case.gpu_type, changed).memory_gb
+    predictor = Predictor(rows, memory)
     if best:
         _print_plan(_plan(goal, predictor, rows, workspace, top), format_)
     else:
