@@ -24,6 +24,8 @@ def explain(path: Path, logs: Sequence[TrainingLog]) -> Explanation:
     failure = log.failure
     if failure is None and Path(log.path).is_file() and not Path(log.path).stat().st_size:
         raise UsageError(f"{log.path}: the file is empty")
+    if failure is None and not log.steps and log.unread:
+        raise UsageError(f"{log.path}: no failure found, and no step of a training either: {log.unread}")
     if failure is None:
         return Explanation(failure=None, note=f"{log.path}: no failure found{_until(log)}")
     lines = log.lines()
@@ -47,8 +49,8 @@ def is_slow_run(path: Path, logs: Sequence[TrainingLog], against: str | None) ->
 
 
 def _until(log: TrainingLog) -> str:
-    """Up to which step, for a log that may be of a training that continues; or that it shows no training."""
+    """Up to which step, for a log that may be of a training that continues."""
     if not log.steps:
-        return f", but no step of a training either: {log.unread}" if log.unread else ""
+        return ""
     last = log.steps[-1]
     return f" up to its last step, {last.number}" + (f" of {last.total}" if last.total else "")

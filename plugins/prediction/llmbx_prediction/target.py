@@ -51,7 +51,7 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     question = run if is_a_run else on_own_type(question, workspace)
     model, workload, size = model_of(question, workspace)
     if workload is not None and question.gpu_type is not None and question.gpu_type not in known_rates():
-        return _without_figures(question, workload, size if question.size else None, workspace)
+        return _without_figures(question, workload, workspace)
     question = on_known_gpus(question, model, rows, _scales(workload, size, question.recipe) if workload else {})
     assert question.gpu_type is not None
     rates(question.gpu_type).peak(dtype_of(question.dtype or "bf16"))
@@ -76,13 +76,14 @@ def target(question: Question, rows: Sequence[Row], workspace: Workspace) -> Tar
     return Target(changed_by(case, whole), base)
 
 
-def _without_figures(question: Question, workload: Workload, size: str | None, workspace: Workspace) -> Target:
+def _without_figures(question: Question, workload: Workload, workspace: Workspace) -> Target:
     """What a run would use on a GPU type without figures, where only the memory can be predicted.
 
     Raises `UsageError` if the run would be refused.
     """
     from llmbx.api.verbs import Request
 
+    _, size = workspace.plugins.workload_and_size(question.names[-1], question.size)
     request = Request(workload=workload.name, plugin=workload.plugin, size=size, dtype=question.dtype,
                       gpu_type=question.gpu_type, gpus=question.gpus, recipe=question.recipe)  # fmt: skip
     spec = workspace.resolve(request)

@@ -115,6 +115,14 @@ INSTEAD = {
     "logs --lines 5": "use --tail;",
     "logs --tail 5 --follow": "--tail cannot be combined with --follow",
     "profile llama3.1 --profiler nsys": "use --tool;",
+    "logs --tail": "llmbx logs: --tail needs a value: --tail VALUE; see `llmbx logs --help`",
+    "list --gpu h100": "use --here;",
+    "list --all": "use --here or no option, which lists all;",
+    "doctor --fix": "use --format table, which names the fix of each broken item;",
+    "run llama3.1 --hf-token x": "use HF_TOKEN=TOKEN llmbx run;",
+    "run llama3.1 --wandb": "use --tag and llmbx export, for other tools;",
+    "run llama3.1 --queue gpu": "use --slurm-partition;",
+    "run llama3.1 --mem 64G": "use --slurm-arg mem=SIZE;",
     "predict llama3.1 --gpus 8,16": "--gpus '8,16': expected an integer of at least 1; see `llmbx predict --help`",
 }
 """What is typed, and what the line on standard error says, among others."""
@@ -190,7 +198,7 @@ def test_names_that_differ_in_digits_or_one_of_few_letters_are_others() -> None:
 
 
 def test_what_a_synonym_leads_to_exists() -> None:
-    names = {"gbs", "mbs", "fp8", "WORKLOAD", "ENABLE_CHECKPOINT", "LOAD_CHECKPOINT_PATH", "LLMBX_CONFIG"}
+    names = {"HF_TOKEN", "gbs", "mbs", "fp8", "WORKLOAD", "ENABLE_CHECKPOINT", "LOAD_CHECKPOINT_PATH", "LLMBX_CONFIG"}
     names |= {*get_args(Status), *get_args(JobState), *_words(main.cli, click.Context(main.cli))}
     names |= {name for kinds in (load().launchers(), load().runtimes()) for name in kinds}
     names |= {*load().profilers(), *load().frameworks()}
