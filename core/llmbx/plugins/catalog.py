@@ -73,13 +73,13 @@ def _unknown(plugins: Plugins, name: str, plugin: str | None, candidates: Sequen
 def name_and_size(sizes: Mapping[str, Mapping[str, Size]], name: str, size: str | None) -> tuple[str, str | None]:
     """The name and the size of `WORKLOAD-SIZE`; else the name itself and `size`. `sizes` are those by workload.
 
-    The case does not matter, nor the owner of a name of the hub (`meta-llama/Llama-3.1-8B`). Raises `UsageError` if
+    The case does not matter, nor the owner of a name of the hub (`meta-llama/Llama-3.1-8B`), nor `:` for `-`. Raises `UsageError` if
     the sizes differ.
     """
     plain = name.rpartition("/")[2].lower()
     if plain in sizes:
         return plain, size
-    cuts = [index for index, letter in enumerate(plain) if letter in "-_" and name not in sizes]
+    cuts = [index for index, letter in enumerate(plain) if letter in "-_:" and name not in sizes]
     parts = [(plain[:cut], plain[cut + 1 :]) for cut in cuts]
     workload, own = next(((start, end) for start, end in parts if end in sizes.get(start, ())), (name, size))
     if size not in (None, own):

@@ -144,7 +144,8 @@ def _is_scaled(workload: Workload, case: Case, rows_of: str) -> bool:
 
     _, size, dtype, _, gpus = case
     rows = (row for recipe in workload.recipes for row in recipe.rows if row.size == size)
-    scales = [scales_of(row.gpus) for row in rows if rows_of in row.gpu_types and dtype in row.dtypes]
+    of_dtype = [row for row in rows if rows_of in row.gpu_types and dtype in row.dtypes]
+    scales = [scales_of(row.gpus) for row in of_dtype]
     return any(scales) and not any(gpus in counts for counts in scales)
 
 

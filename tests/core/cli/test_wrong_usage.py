@@ -140,6 +140,7 @@ ACCEPTED = {
     "run nemo llama3.1 8b --gpu-type h100 --gpus 8 --dry-run": "llama3.1 8b fp8 on 8 x h100",
     "run meta-llama/Llama-3.1-8B --gpu-type H100 --gpus 8 --dry-run": "llama3.1 8b fp8 on 8 x h100",
     "show Qwen/Qwen3-30B-A3B --gpu-type h100 --gpus 16 --format csv": "size,30b-a3b,",
+    "show llama3.1:8b --gpu-type h100 --gpus 8 --format csv": "size,8b,",
     "list Llama3.1": "llama3.1",
     "run -w llama3.1-8b --gpu-type b200 --gpus 8 --dtype fp8-mx --dry-run": "llama3.1 8b mxfp8 on 8 x b200",
     f"show llama3.1 {ON_H100} --gpus 8 --set tensor_model_parallel_size=2 --format csv": "tp,2,",
