@@ -51,6 +51,7 @@ BOXES: dict[str, tuple[int, str, Chosen]] = {
 SPARK_MIB = 122_502
 """What is left for programs of the 128 GB of a DGX Spark, which its GPU shares with the host."""
 
+
 @pytest.fixture(params=BOXES)
 def box(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chosen:
     """A machine with these GPUs, and what a run without options uses there."""

@@ -73,8 +73,8 @@ def _unknown(plugins: Plugins, name: str, plugin: str | None, candidates: Sequen
 def name_and_size(sizes: Mapping[str, Mapping[str, Size]], name: str, size: str | None) -> tuple[str, str | None]:
     """The name and the size of `WORKLOAD-SIZE`; else the name itself and `size`. `sizes` are those by workload.
 
-    The case does not matter, nor the owner of a name of the hub (`meta-llama/Llama-3.1-8B`), nor `:` for `-`. Raises `UsageError` if
-    the sizes differ.
+    The case does not matter, nor the owner of a name of the hub (`meta-llama/Llama-3.1-8B`), nor `:` for `-`.
+    Raises `UsageError` if the sizes differ.
     """
     plain = name.rpartition("/")[2].lower()
     if plain in sizes:

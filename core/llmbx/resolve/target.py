@@ -312,8 +312,7 @@ def _default_scale(
     layers: Layers, workload: Workload, size: str, dtype: str, rows_of: str, gpu_type: str, detected: int | None,
     fits_here: Callable[[], bool],
 ) -> int:  # fmt: skip
-    """The number of GPUs of a row of the GPU type `rows_of`; one for more GPUs is scaled to this machine's if it fits.
-    """
+    """The number of GPUs of a row of the GPU type `rows_of`, which is scaled to this machine's GPUs if it fits them."""
     if size == "mini":
         return int(layers.note("gpus", 1, "default of the mini"))
     counts = workloads.known_scales(workload, size, dtype, rows_of, layers.request.recipe)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from llmbx.errors import UsageError
 from llmbx.logs.signature_table import signatures
 from llmbx_explain.advice import BY_KIND
 from llmbx_explain.cli import command
