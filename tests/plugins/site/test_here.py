@@ -58,7 +58,7 @@ def _list(*arguments: str) -> Result:
         (H100, 8, ("llama3.1",), ("8b", "fp8", 8), "the largest size with a recipe for 8 h100 GPUs"),
         (H100, 8, ("llama3.1", "--dtype", "bf16"), ("8b", "bf16", 8), "the largest size with a recipe for 8 h100 GPUs"),
         (H100, 1, ("llama3.1",), ("8b-1gpu", "bf16", 1), "the largest part of a model with a recipe for 1 h100 GPU"),
-        (H100, 3, ("llama3.1",), ("8b-1gpu", "bf16", 1), "the largest part of a model with a recipe for 1 h100 GPU"),
+        (H100, 3, ("llama3.1",), ("8b", "fp8", 3), "the largest size with a recipe that scales to 3 h100 GPUs"),
         (H100, 8, ("grok1",), ("mini", "bf16", 1),
          "no recipe is for 8 h100 GPUs; 314b is the smallest, with 512 h100 GPUs"),
         (H200, 1, ("grok1",), ("314b-1gpu", "bf16", 1), "the largest part of a model with a recipe for 1 h200 GPU"),
