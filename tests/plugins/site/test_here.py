@@ -120,7 +120,7 @@ def test_the_newest_valid_run_of_the_install_gives_time_and_memory(
         run_factory.put([seconds] * 50, result={"peak_memory_gb": 70.0 + number}, **case)
     run_factory.put([1.0] * 50, valid=False, **case)
     run_factory.put([2.0] * 50, result={"profiled": True}, **case)
-    found = {(row["size"], row["dtype"]): row for row in json.loads(_list("--format", "json").stdout)}
+    found = {(row["size"], row["dtype"]): row for row in json.loads(_list("llama3.1", "--format", "json").stdout)}
     row = found["8b", "fp8"]
     assert (row["time_50_steps_s"], row["memory_gb"]) == (400.0, 71.0)
     assert row["from"].startswith("run ")
