@@ -46,9 +46,10 @@ def base():
     return ConfigContainer(model=None, train=TrainingConfig(global_batch_size=1))
 """
 CONFIGS = """
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from megatron.bridge.recipes.common import base
+from megatron.core.optimizer import OptimizerConfig
 from megatron.bridge.training.overlap import *
 
 
@@ -59,6 +60,7 @@ class Workload:
     global_batch_size: int = 16
 
 
+OPTIMIZER = [field.name for field in fields(OptimizerConfig)]
 MY_LLM_7B_PRETRAIN_CONFIG_H100_BF16_V1 = Workload(16)
 MY_LLM_7B_PRETRAIN_CONFIG_H100_BF16_V2 = replace(MY_LLM_7B_PRETRAIN_CONFIG_H100_BF16_V1, global_batch_size=32)
 MY_LLM_7B_PRETRAIN_CONFIG_H100_FP8_CS_V1 = Workload(8, tensor_model_parallel_size=4)

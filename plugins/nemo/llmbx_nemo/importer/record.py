@@ -59,6 +59,8 @@ class Thing:
         super().__init_subclass__()
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__dataclass_fields__":
+            return {}  # 0.4 lists the fields of Megatron-Core's classes
         if name.startswith("__"):
             raise AttributeError(name)
         value = Thing(self._origin)

@@ -71,7 +71,7 @@ class Tree(Value, frozen=True):
             return SCRIPTS
         raise UsageError(
             f"{self.folder}: Megatron-Bridge {self.version} has no performance recipes in its package: "
-            f"0.6 and later have them, 0.5 has them in a checkout ({SCRIPTS})"
+            f"0.6 and later have them, 0.4 and 0.5 have them in a checkout ({SCRIPTS})"
         )
 
     @property

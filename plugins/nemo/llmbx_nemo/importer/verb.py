@@ -38,7 +38,7 @@ def command(
 ) -> None:
     """Write the rows of a recipe from an installed Megatron-Bridge.
 
-    SOURCE is an environment with Megatron-Bridge 0.6 or later, a checkout of 0.5 or later, or an
+    SOURCE is an environment with Megatron-Bridge 0.6 or later, a checkout of 0.4 or later, or an
     unpacked wheel. Its performance recipes are called without torch and without a GPU, and what
     they set becomes the rows, numbers of GPUs and environment of the recipe. The lines between the
     two marks in each file of the catalog are replaced; nothing is read from them.
