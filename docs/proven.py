@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import json
 import operator
@@ -29,6 +30,15 @@ GPU = HERE.parent / "benchmarks/gpu"
 RESULTS = GPU / "results"
 PLUGINS = ("nemo", "maxtext")
 NOT_YET = "not yet"
+
+PINNED = HERE.parent / "tests/plugins/nemo/exemplar_pinned.csv"
+LAYOUT = (
+    "train.global_batch_size", "train.micro_batch_size", "model.tensor_model_parallel_size", "ddp.use_megatron_fsdp",
+    "model.pipeline_model_parallel_size", "model.virtual_pipeline_model_parallel_size", "model.context_parallel_size",
+    "model.expert_model_parallel_size", "model.expert_tensor_parallel_size", "model.recompute_modules",
+    "model.recompute_num_layers", "model.cpu_offloading", "model.cuda_graph_impl",
+)  # fmt: skip
+"""Values of a job by which its speed is that of another recipe."""
 
 WHOLE = ("nemo", "nemo-more", "maxtext")
 """The stages of benchmarks/gpu that run a row as it is, but for the global batch size."""
@@ -50,10 +60,19 @@ Llama 3 debug model of torchtitan 0.3.0 on a CPU, and those rows need torchtitan
 nvcr.io#nvidia/pytorch:25.12-py3, which was not tried."""
 
 
+PINNED_HEAD = """\
+exemplar-performance v26.08.00 pins older commits of Megatron-Bridge than the recipes `bridge-0.6` have: 0.5.2
+(b50da4c7404c), 0.5.0 (fcbb6031103d) and 0.4.2 (06f25c227ef9). The programs of both were executed for its jobs, on
+Megatron-Core 0.19.2 without a GPU (`benchmarks/compare_pinned.py`; `tests/plugins/nemo/exemplar_pinned.csv` has all
+values that differ). The layout is parallelism, batch sizes, recomputation, offloading and the kind of CUDA graphs. A
+job with another layout is not the one that was certified. The level of logging always differs, and the number of SMs
+that layer norms leave free in 175 jobs: all of Llama 3.1 and Nemotron-H, most of gpt-oss (16, now 20)."""
+
+
 def page(claims: list[Claim]) -> str:
     """The text of the page."""
     plugins = load()
-    parts = [HEAD, "## Recipes and images", _versions(plugins.workloads)]
+    parts = [HEAD, "## Recipes and images", _versions(plugins.workloads), PINNED_HEAD, _pinned()]
     for workload in plugins.workloads:
         if workload.plugin not in PLUGINS:
             continue
@@ -79,6 +98,19 @@ def _versions(workloads: Iterable[Workload]) -> str:
                 image = f"`{recipe.image.reference}`" if recipe.image else "-"
                 supported = f"no: {recipe.history}" if recipe.history else "yes"
                 lines.append(f"| {workload.name} | {recipe.name} | {recipe.released} | {image} | {supported} |")
+    return "\n".join(lines)
+
+
+def _pinned() -> str:
+    """How many jobs have the layout of the commits that exemplar-performance pins."""
+    jobs: dict[tuple[str, str, str], list[list[str]]] = {}
+    with PINNED.open(encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            jobs.setdefault((row["workload"], row["size"], row["pinned"]), []).append(row["differing"].split())
+    lines = ["| workload | size | pinned | jobs | same layout |", "|---|---|---|---|---|"]
+    for key, members in jobs.items():
+        same = sum(not set(LAYOUT) & set(differing) for differing in members)
+        lines.append(f"| {' | '.join(key)} | {len(members)} | {same} |")
     return "\n".join(lines)
 
 
