@@ -135,6 +135,17 @@ def set_by_either(case: Case, theirs: dict[str, Any]) -> set[str]:
     return ours | {key for key in theirs if theirs[key] != base.get(key.removeprefix("collect."))}
 
 
+def test_a_workload_alone_compares_every_published_row_whose_upstream_is_known(llmbx: Llmbx) -> None:
+    done = llmbx("catalog", "diff", "llama2", "--recipe", "pgle-25.01", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    recipe = ("llama2", "pgle-25.01", "2024.12")
+    known = {name for case, name in cases() if case == recipe}
+    assert {f"{row['size']}/{row['dtype']}/{row['gpu_type']}/{row['gpus']}" for row in rows} == known
+    assert all(row["compared"] > 450 and row["differ"] == [] for row in rows)
+    assert "0 differ; upstream's are not known for pgle-25.01 (6)" in done.stderr
+
+
 BEHIND = """
 import os, runpy, sys
 original = runpy.run_module

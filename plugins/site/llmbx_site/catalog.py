@@ -48,6 +48,9 @@ SELECTION = (
 SELECTED = ("plugin", "workload", "size", "dtype", "gpu_type", "gpus", "recipe", "steps")
 """The fields of a specification that these options set, without `--set`."""
 
+SINGLE = ("size", "dtype", "gpu_type", "gpus", "steps", "settings")
+"""The fields that select one configuration of a workload."""
+
 
 def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
     for name in reversed(SELECTION):
@@ -97,10 +100,14 @@ def diff(
     unknown), differences, permitted. If upstream's configuration is not known, the values that
     llmbx's launch sets are compared in its place.
 
+    With nothing but a workload, or a recipe of it, all of its published configurations are compared
+    for which upstream's is known; the output has a line for each.
+
     The exit code is 1 if a field differs that is not permitted to.
 
     \b
     Examples:
+      llmbx catalog diff llama2
       llmbx catalog diff llama3.1 --size 405b --gpu-type gb200 --gpus 512
       llmbx catalog diff grok1 --dtype fp8 --gpu-type h100 --gpus 512 --format json
       llmbx catalog diff --run last
@@ -112,6 +119,11 @@ def diff(
     if run_name is not None:
         compared = _of_run(run_name, request, workspace)
     elif request is not None:
+        if source is None and not any(getattr(request, field) for field in SINGLE):
+            from .published_rows import PublishedRows
+
+            if (rows := PublishedRows(request, workspace)).known:
+                context.exit(DIFFERENT if rows.report(format_) else 0)
         compared = _built(request, workspace, source)
     else:
         raise click.UsageError("no workload specified: `llmbx list` shows all workloads")
