@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from ..errors import InfraError
 from ..files import disk_errors
 from ..model.base import Value
 from . import door
@@ -23,6 +24,10 @@ from .door import user_name as user_name
 
 LONGEST_LINE = 1 << 16
 """Maximum length in bytes of a line of a record that has one value per line."""
+
+
+LEASE_S = 60.0
+"""Seconds without a sign of life after which the lock of a process on another machine is taken over."""
 
 
 class RunFile(Value, frozen=True):
@@ -202,6 +207,28 @@ class RunFolder(Value, frozen=True):
             os.mkdir(last, FOLDER_MODE, dir_fd=where)
             return True
         return False
+
+    @contextlib.contextmanager
+    def driven(self) -> Iterator[None]:
+        """Hold the folder's lock: no two processes carry out its plan. Raises `InfraError` that names the owner.
+
+        The lock of a process that was killed on this machine is taken over at once.
+        """
+        from filelock import SoftFileLease, Timeout
+
+        path = self.path / ".driver"
+        lease = SoftFileLease(str(path), lease_duration=LEASE_S)
+        with disk_errors(str(path)):
+            try:
+                lease.acquire(timeout=0)
+            except Timeout:
+                owner = lease.owner
+                who = f"process {owner.pid} on {str(owner.hostname).partition('?')[0]}" if owner else "another process"
+                raise InfraError(f"{self.path.name} is already being run by {who}; stop it first") from None
+        try:
+            yield
+        finally:
+            lease.release()
 
     def move(self, name: str, new: str) -> None:
         """Give a file, link or folder another name, in place of whatever has it. Raises `OSError`."""

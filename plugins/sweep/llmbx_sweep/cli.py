@@ -294,7 +294,7 @@ def _drive(
 
     runners = {cell.key: Runner.enter(cell.spec, workspace.plugins, workspace.install)[1] for cell in sweep.cells}
     runner = runners[sweep.cells[0].key]
-    with store.locked(workspace.install, sweep):
+    with RunFolder(path=store.folder(workspace.install, sweep)).driven():
         progress = SweepProgress(sweep.runs)
         current = state.wait_for_state(sweep, runner, progress.note, failed)
         if current.done or current.running:

@@ -6,10 +6,9 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from llmbx.api import NOT_JSON, InfraError, LlmbxError, RunFolder, UsageError, did_you_mean, disk_errors
+from llmbx.api import NOT_JSON, LlmbxError, RunFolder, UsageError, did_you_mean, disk_errors
 from llmbx.api.verbs import Install, Recorded, current_user
 
 from .cells import Cell
@@ -18,9 +17,6 @@ FOLDER = "sweeps"
 FILE = "sweep.json"
 MAX_JOBS = 100
 """Default of --max-jobs: most jobs in the queue at a time."""
-
-LEASE_S = 60.0
-"""Seconds without a heartbeat after which the lock of a process on another machine is taken over."""
 
 
 class Sweep(Recorded, frozen=True):
@@ -119,26 +115,3 @@ def read(path: Path) -> Sweep:
         raise UsageError(f"{path / FILE}: cannot read the file: {error.strerror}") from None
     except NOT_JSON as error:
         raise LlmbxError(f"{path / FILE}: not a valid sweep file for this version of llmbx: {error}") from None
-
-
-@contextlib.contextmanager
-def locked(install: Install, sweep: Sweep) -> Iterator[None]:
-    """Hold the lock of the sweep, so that no two processes run its cells. Raises `InfraError` that names the owner.
-
-    The lock of a process that was killed on this machine is taken over at once.
-    """
-    from filelock import SoftFileLease, Timeout
-
-    path = folder(install, sweep) / ".driver"
-    lease = SoftFileLease(str(path), lease_duration=LEASE_S)
-    with disk_errors(str(path)):
-        try:
-            lease.acquire(timeout=0)
-        except Timeout:
-            owner = lease.owner
-            who = f"process {owner.pid} on {str(owner.hostname).partition('?')[0]}" if owner else "another process"
-            raise InfraError(f"{sweep.sweep_id} is already being run by {who}; stop it first") from None
-    try:
-        yield
-    finally:
-        lease.release()

@@ -174,12 +174,12 @@ def test_sweeps_are_found_by_id_prefix_and_age(box: Sandbox) -> None:
 
 def test_a_sweep_is_locked_by_one_process(box: Sandbox) -> None:
     with (
-        store.locked(box.install, box.sweep),
+        RunFolder(path=store.folder(box.install, box.sweep)).driven(),
         pytest.raises(InfraError, match="is already being run by process"),
-        store.locked(box.install, box.sweep),
+        RunFolder(path=store.folder(box.install, box.sweep)).driven(),
     ):
         pass
-    with store.locked(box.install, box.sweep):
+    with RunFolder(path=store.folder(box.install, box.sweep)).driven():
         pass
 
 
@@ -190,6 +190,6 @@ def test_a_read_only_disk_is_a_one_line_error(box: Sandbox, monkeypatch: pytest.
     monkeypatch.setattr("filelock.SoftFileLease.acquire", refused)
     with (
         pytest.raises(InfraError, match=r"\.driver could not be written: Read-only file system"),
-        store.locked(box.install, box.sweep),
+        RunFolder(path=store.folder(box.install, box.sweep)).driven(),
     ):
         pass

@@ -20,7 +20,7 @@ def drive(acceptance: Acceptance, site: Site, store: Store, again: bool = False)
     Items run one after the other, because trainings that share a network slow each other down. On Ctrl-C
     `KeyboardInterrupt` is raised; the next call goes on.
     """
-    with store.locked(acceptance):
+    with store.folder(acceptance.acceptance_id).driven():
         outcomes = store.outcomes(acceptance)
         if again:
             outcomes = {key: outcome for key, outcome in outcomes.items() if outcome.verdict == "pass"}

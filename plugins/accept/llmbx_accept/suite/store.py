@@ -6,17 +6,15 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import NOT_JSON, InfraError, LlmbxError, RunFolder, __version__, disk_errors
+from llmbx.api import NOT_JSON, LlmbxError, RunFolder, __version__, disk_errors
 from llmbx.api.verbs import Install, Recorded, current_user
 
 from .item import Item, Outcome
 
 FOLDER, FILE, OUTCOMES = "acceptances", "acceptance.json", "outcomes"
-LEASE_S = 60.0
-"""Seconds without a sign of life after which the lock of a process on another machine is taken over."""
 
 
 class Acceptance(Recorded, frozen=True):
@@ -99,25 +97,6 @@ class Store:
         with disk_errors(str(folder.path)):
             (folder.path / OUTCOMES).mkdir(exist_ok=True)
         folder.write(name_of(numbers[outcome.key]), outcome.encoded())
-
-    @contextlib.contextmanager
-    def locked(self, acceptance: Acceptance) -> Iterator[None]:
-        """Hold the lock of an acceptance. Raises `InfraError` that names the process that has it."""
-        from filelock import SoftFileLease, Timeout
-
-        path = self.folder(acceptance.acceptance_id).path / ".driver"
-        lease = SoftFileLease(str(path), lease_duration=LEASE_S)
-        with disk_errors(str(path)):
-            try:
-                lease.acquire(timeout=0)
-            except Timeout:
-                owner = lease.owner
-                who = f"process {owner.pid} on {str(owner.hostname).partition('?')[0]}" if owner else "another process"
-                raise InfraError(f"{acceptance.acceptance_id} is already being run by {who}; stop it first") from None
-        try:
-            yield
-        finally:
-            lease.release()
 
 
 def name_of(number: int) -> str:
