@@ -152,6 +152,13 @@ class Launcher(ABC):
         """
         return None
 
+    def unusable_nodes(self, nodes: Sequence[str]) -> Mapping[str, str]:
+        """Return those of the nodes on which no job can start now, each with the reason, such as a drained node's.
+
+        A node that other jobs use is usable. Empty by default. Raises `InfraError` if the scheduler does not say.
+        """
+        return {}
+
     @staticmethod
     def node_names(text: str, option: str = "--nodes") -> tuple[str, ...]:
         """Return the names in a list of nodes, such as `n[01-16,20],m3`.

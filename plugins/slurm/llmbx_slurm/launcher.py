@@ -28,7 +28,7 @@ from llmbx.api import (
 )
 from llmbx.entry.secrets import is_secret
 
-from . import complete, propose, reasons, render, time_limit
+from . import complete, node_states, propose, reasons, render, time_limit
 from .allocation import JOB
 from .commands import call, environment, owners_umask
 from .evidence import Evidence, read_evidence, read_step_evidence
@@ -171,6 +171,12 @@ class SlurmLauncher(Launcher):
         chosen = [f"--nodelist={','.join(nodes)}"] if nodes else []
         every = (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0")
         return ("srun", *every, f"--job-name={name}", *where, *chosen, *argv)
+
+    def unusable_nodes(self, nodes: Sequence[str]) -> Mapping[str, str]:
+        """The nodes that are down, drained or not in the cluster; none inside an allocation, which has its nodes."""
+        if JOB in os.environ or not nodes:
+            return {}
+        return node_states.unusable(nodes)
 
     def too_large(self, spec: RunSpec) -> str | None:
         """Why no partition of the run can ever run it. Unknown for the jobs of other clusters."""

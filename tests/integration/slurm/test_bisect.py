@@ -74,9 +74,18 @@ def test_a_node_with_another_driver_is_named_by_doctor(llmbx: Llmbx, env: dict[s
     assert states["n9", "gpu.count"] == "not checked" and states["n1", "gpu.cuda_of_image"] == "ok"
 
 
-def test_a_node_that_is_not_in_the_cluster_is_an_error(llmbx: Llmbx, env: dict[str, str]) -> None:
-    done = llmbx("doctor", "--nodes", "n1,n99", env=env)
-    assert done.returncode == 4 and "no node answered: srun: error" in done.stderr
+def test_a_node_that_cannot_be_asked_does_not_keep_the_others_from_it(
+    llmbx: Llmbx, env: dict[str, str], sixteen: Any
+) -> None:
+    sixteen.call("scontrol", "update", "nodename=n2", "state=drain", "reason=bad DIMM")
+    try:
+        done = llmbx("doctor", "--nodes", "n1,n2,n99", "--format", "json", env=env)
+    finally:
+        sixteen.call("scontrol", "update", "nodename=n2", "state=resume")
+    answer = json.loads(done.stdout)
+    reasons = {cell["node"]: cell["reason"] for cell in answer["cells"] if cell["check"] == "cpu.count"}
+    assert done.returncode == 4 and answer["isolate"] == ["n2", "n99"], done.stderr
+    assert reasons == {"n1": None, "n2": "not asked: drained: bad DIMM", "n99": "not asked: not a node of this cluster"}
 
 
 def test_the_speed_of_each_node_and_of_pairs(llmbx: Llmbx, env: dict[str, str]) -> None:

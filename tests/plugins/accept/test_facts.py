@@ -14,9 +14,11 @@ import pytest
 from llmbx.api import UsageError
 from llmbx.model import Launch, Phase, RunSpec
 from llmbx_accept.facts import inspect as inspection
+from llmbx_accept.facts import waiting
 from llmbx_accept.facts.checks import checks_for, configuration, program, read_limits
 from llmbx_accept.facts.judge import Inspection, NodeAnswer, inspect
 from llmbx_accept.facts.node import probe
+from llmbx_accept.facts.waiting import Answers, wait_for_answers
 from llmbx_accept.plugin import register_companions
 from llmbx_accept.settings import SiteCheck
 
@@ -268,3 +270,33 @@ def test_a_run_checks_its_nodes_if_its_launcher_is_to(make_spec: Callable[..., R
     assert check.before and check.argv[0] == "/env/bin/python3.11"
     assert json.loads(check.files["limits.json"])["expected"]["gpus"] == 8
     assert register_companions(spec.replace(plugin_settings={}), launch) == []
+
+
+NODES = ("n1", "n2", "n3")
+HANGS = "echo heard n1 n2; echo 'srun: error: n3: task 2: hangs' >&2; exec sleep 60"
+
+
+def test_a_node_that_hangs_does_not_keep_the_answers_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "LATE_S", 0.3)
+    monkeypatch.setattr(waiting, "FIRST_NOTE_S", 0.1)
+    lines: list[str] = []
+    answers = wait_for_answers(["/bin/sh", "-c", HANGS], NODES, lambda output: output.split()[1:], lines.append)
+    assert answers.output == "heard n1 n2\n" and answers.given_up is not None
+    assert answers.reason("n3").endswith("s; srun: error: n3: task 2: hangs")
+    assert any("2 of 3 nodes have answered; waits for n3" in line for line in lines)
+
+
+def test_the_error_that_names_a_node_is_its_reason() -> None:
+    errors = "srun: error: n1: no python3\nsrun: error: n11: killed\nsrun: note\n"
+    answers = Answers(output="", errors=errors, given_up=None, began=0.0, ended=1.0)
+    reasons = [answers.reason(node) for node in ("n1", "n11", "n2")]
+    assert reasons == ["srun: error: n1: no python3", "srun: error: n11: killed", "srun: note"]
+
+
+def test_a_tool_that_hung_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "LIMIT_S", 0.1)
+    monkeypatch.setattr(probe, "HUNG", {})
+    for limit_s in (0.1, 60):
+        monkeypatch.setattr(probe, "LIMIT_S", limit_s)
+        with pytest.raises(probe.Unread, match=r"sleep did not answer within 0\.1 s"):
+            probe.run("sleep", "60")

@@ -54,6 +54,10 @@ class Inspection(Value, frozen=True):
         heard = {cell.node for cell in self.cells if cell.state not in ("not checked", "off")}
         return tuple(node for node in self.nodes if node not in heard)
 
+    def silence(self, node: str) -> str:
+        """Why nothing of a node was checked."""
+        return next((cell.reason for cell in self.cells if cell.node == node and cell.reason), "it did not answer")
+
     @property
     def isolate(self) -> tuple[str, ...]:
         """The nodes to leave out: those with an error whose action is to isolate or reset them, and silent ones."""

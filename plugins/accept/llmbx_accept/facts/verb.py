@@ -54,7 +54,10 @@ class Nodes(Extension):
             raise UsageError("--gpu-type, --gpus-per-node and --cuda need --nodes")
         nodes = Launcher.node_names(values["node_list"])
         gpu_type, gpus = _expected(call.workspace, values)
-        inspection = ask_nodes(call.workspace, nodes, gpu_type=gpu_type, gpus=gpus, cuda=values["cuda"]).inspection
+        inspection = ask_nodes(
+            call.workspace, nodes, gpu_type=gpu_type, gpus=gpus, cuda=values["cuda"],
+            say=lambda line: click.echo(f"llmbx: {line}", err=True),
+        ).inspection  # fmt: skip
         _print(inspection, call.format)
         return inspection.exit_code
 

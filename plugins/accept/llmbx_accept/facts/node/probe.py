@@ -27,6 +27,8 @@ CHUNK = 600
 """Characters of a line: lines of many nodes arrive mixed, and schedulers pass short ones whole."""
 LIMIT_S = 60
 """Seconds that a tool may take. One that hangs is a finding."""
+HUNG: dict[str, str] = {}
+"""Tools that hung, which are not asked a second time, with the reason."""
 SLOWDOWNS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 PORT_ERRORS = ("symbol_error", "link_error_recovery", "port_rcv_errors")
 """Counters of a port. `link_downed` is none of them: each restart of a switch or a node adds to it."""
@@ -50,6 +52,8 @@ class Unread(Exception):
 
 def run(*argv: str) -> str:
     """Return what a tool prints. Raises `Unread` if it is missing, fails or hangs."""
+    if argv[0] in HUNG:
+        raise Unread(HUNG[argv[0]])
     if shutil.which(argv[0]) is None:
         raise Unread(argv[0] + " was not found")
     try:
@@ -58,7 +62,8 @@ def run(*argv: str) -> str:
             timeout=LIMIT_S, env={**os.environ, "LC_ALL": "C"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise Unread(f"{argv[0]} did not answer within {LIMIT_S} s") from None
+        HUNG[argv[0]] = f"{argv[0]} did not answer within {LIMIT_S} s"
+        raise Unread(HUNG[argv[0]]) from None
     except OSError as error:
         raise Unread(f"{argv[0]}: {error.strerror}") from None
     text, errors = (part.decode("utf-8", "replace") for part in (done.stdout, done.stderr))

@@ -31,7 +31,7 @@ class Doctor(Kind):
         gpus = None if site.gpu_type == "cpu" else site.gpus_per_node
         kind = None if site.gpu_type == "cpu" else site.gpu_type
         try:
-            asked = ask_nodes(site.workspace, item.nodes, gpu_type=kind, gpus=gpus, request=site.request)
+            asked = ask_nodes(site.workspace, item.nodes, gpu_type=kind, gpus=gpus, request=site.request, say=site.say)
         except UsageError as error:
             return Outcome.not_checked(item, str(error))
         outcome: Outcome = judged(item, asked.inspection).replace(evidence=msgspec.to_builtins(asked))
@@ -55,7 +55,7 @@ def judged(item: Item, inspection: Inspection) -> Outcome:
     errors = {check.id for check in inspection.checks if check.severity == "error"} - skipped
     bad = [cell for cell in inspection.faults if cell.check in errors]
     suspects = {
-        node: _why(node, bad) or "it did not answer"
+        node: _why(node, bad) or inspection.silence(node)
         for node in inspection.isolate
         if node in inspection.silent or _why(node, bad)
     }
@@ -65,7 +65,7 @@ def judged(item: Item, inspection: Inspection) -> Outcome:
     allowed = item.criteria.suspects or 0
     verdict: Verdict
     if len(suspects) > allowed or (bad and not suspects):
-        verdict, reason = "fail", "; ".join(dict.fromkeys(map(_text, bad))) or "nodes did not answer"
+        verdict, reason = "fail", "; ".join(dict.fromkeys([*map(_text, bad), *_silences(inspection)]))
     elif unknown_errors or not checked:
         verdict = "not checked"
         reason = f"{plural(checked, 'checks')} passed, not possible: {_some(unknown_errors)}"
@@ -76,6 +76,10 @@ def judged(item: Item, inspection: Inspection) -> Outcome:
 
 def _why(node: str, bad: list[Cell]) -> str:
     return "; ".join(_text(cell) for cell in bad if cell.node == node)
+
+
+def _silences(inspection: Inspection) -> list[str]:
+    return [f"{node}: {inspection.silence(node)}" for node in inspection.silent]
 
 
 def _some(names: list[str]) -> str:
