@@ -26,6 +26,8 @@ from llmbx_accept.archive.container import pack, unpack
 SUITE = """
 title = "Toy"
 [[items]]
+kind = "doctor"
+[[items]]
 kind = "workload"
 workload = "line"
 gpus = "node"
@@ -53,7 +55,7 @@ def test_300_single_edits_are_found(archive: Path) -> None:
     assert not _problems(archive, files, workspace) and not _problems(archive, _renewed(files), workspace)
     unseen = [edit for edit, edited in _edits(files, rng, EDITS) if not _problems(archive, edited, workspace)]
     assert not unseen
-    kinds = [_log, _steps, _result, _record, _ranks, _plan, _outcome, _structure]
+    kinds = [_log, _steps, _result, _record, _ranks, _plan, _outcome, _evidence, _structure]
     for number in range(RENEWED):
         edit, edited = kinds[number % len(kinds)](files, rng)
         if not _problems(archive, _renewed(edited), workspace):
@@ -185,7 +187,7 @@ def _ranks(files: Files, rng: random.Random) -> tuple[str, Files]:
 def _plan(files: Files, rng: random.Random) -> tuple[str, Files]:
     name = "acceptance.json"
     value = msgspec.json.decode(files[name])
-    spec = value["items"][0]["spec"]
+    spec = value["items"][1]["spec"]
     chosen = {key: member for key, member in spec.items() if key not in ("origins", "runtime", "repositories")}
     what = _leaf(chosen, rng)
     spec |= chosen
@@ -193,7 +195,28 @@ def _plan(files: Files, rng: random.Random) -> tuple[str, Files]:
 
 
 def _outcome(files: Files, rng: random.Random) -> tuple[str, Files]:
-    return _member(files, rng, r"^outcomes/", lambda value: value)
+    return _member(files, rng, r"^outcomes/0002", lambda value: value)
+
+
+def _evidence(files: Files, rng: random.Random) -> tuple[str, Files]:
+    """What the outcome of the nodes is derived from, or what it says; not both, which only a signature protects."""
+
+    def derived(outcome: Any) -> Any:
+        if rng.random() < 0.5:
+            return {key: outcome[key] for key in ("judged", "tables", "suspects") if outcome[key]}
+        shown = {row[1] for row in outcome["tables"][0]["rows"] if row[2] == "ok" and row[3]}
+        facts = outcome["evidence"]["answers"][0]["facts"]
+        single = {check["fact"] for check in outcome["evidence"]["checks"] if check["id"] in shown}
+        edited = {name: facts[name] for name in sorted(single & facts.keys()) if isinstance(facts[name], int | str)}
+        name = rng.choice(sorted(edited))
+        facts[name] = _another(facts[name])
+        return None
+
+    name = _named(files, r"^outcomes/0001")
+    value = msgspec.json.decode(files[name])
+    chosen = derived(value)
+    what = "a fact of a node" if chosen is None else _leaf(chosen, rng)
+    return f"{name}: {what}", {**files, name: _indented(value)}
 
 
 def _structure(files: Files, rng: random.Random) -> tuple[str, Files]:
