@@ -6,13 +6,18 @@ import importlib.util
 import json
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from llmbx_accept.speed.judge import SpeedReport, judge, read_samples
+from llmbx.api import RunSpec
+from llmbx_accept.speed.judge import Measured, SpeedReport, judge, read_samples
 from llmbx_accept.speed.measure import PROGRAM, cost
+from llmbx_accept.suite.item import Item, Outcome, Site
+from llmbx_accept.suite.kinds import speed
 
 HERE = Path(__file__).parent
 
@@ -123,3 +128,22 @@ def test_a_slow_group_accuses_none_of_its_nodes_and_a_slow_pair_not_the_partner(
     judged = report([*groups, *rounds])
     assert judged.slow == ("n5",)
     assert {row.node for row in judged.rows if row.reason and row.measure == "tree.2"} == {"n4", "n5"}
+
+
+def test_pairs_are_judged_by_what_the_item_before_measured(
+    make_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = ("n1", "n2", "n3", "n4")
+    samples, _ = read_samples([line(node, measure, partner=0) for node in nodes for measure in ("copy", "pair")])
+    measured = Measured(samples=tuple(samples), not_measured={}, nodes=nodes, gpu_type=None, folder="x")
+    evidence = msgspec.to_builtins(measured)
+    both = tuple(Item(key=kind, kind=kind, nodes=nodes, spec=make_spec()) for kind in ("speed", "pairs"))
+    before = Outcome(key="speed", verdict="pass", evidence=evidence)
+    nothing: Any = None
+    site = Site(nothing, nothing, nodes, "cpu", 1, 4, items=both, outcomes={"speed": before})
+    monkeypatch.setattr(speed, "measure_speed", nothing)
+    outcome = speed.KIND.check(both[1], site)
+    assert outcome.evidence == evidence and {row[1] for row in outcome.tables[0].rows} == {"pair"}
+    shorter = both[1].replace(settings={"budget_s": 5})
+    with pytest.raises(AttributeError):  # it measures, for another time
+        speed.KIND.check(shorter, site)

@@ -26,7 +26,7 @@ def drive(acceptance: Acceptance, site: Site, store: Store, again: bool = False)
             outcomes = {key: outcome for key, outcome in outcomes.items() if outcome.verdict == "pass"}
         since = time.time() if again else 0.0
         results = results_of(outcomes, site.workspace)
-        site = dataclasses.replace(site, items=acceptance.items, results=results, since=since)
+        site = dataclasses.replace(site, items=acceptance.items, outcomes=outcomes, results=results, since=since)
         for number, item in enumerate(acceptance.items, 1):
             if item.key in outcomes:
                 continue

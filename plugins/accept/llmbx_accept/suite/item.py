@@ -111,9 +111,9 @@ class Site:
     """Where an acceptance takes place: the workspace, what all its runs ask for, and its nodes.
 
     `request` has the cluster, GPU type, launcher and runtime; its workload is a placeholder. `nodes` are those that the
-    user named, else none. `acceptance` is the id of the acceptance, `items` its plan, and
-    `results` those of the workloads so far by the keys of their items. Runs from
-    before `since` (epoch seconds) do not count. `say` prints a line for the user.
+    user named, else none. `acceptance` is the id of the acceptance, `items` its plan, `outcomes` are those so far and
+    `results` those of the workloads, by the keys of their items. Runs from before `since` (epoch seconds) do not count.
+    `say` prints a line for the user.
     """
 
     workspace: Workspace
@@ -124,6 +124,7 @@ class Site:
     node_count: int
     acceptance: str = ""
     items: tuple[Item, ...] = ()
+    outcomes: Mapping[str, Outcome] = dataclasses.field(default_factory=dict)
     results: dict[str, list[Result]] = dataclasses.field(default_factory=dict)
     offline: bool = False
     since: float = 0.0

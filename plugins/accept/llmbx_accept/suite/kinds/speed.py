@@ -29,6 +29,8 @@ class Speed(Kind):
         if item.kind == "pairs" and site.node_count < 2:
             return Outcome.not_checked(item, "one node has no pairs")
         assert item.spec is not None
+        if (measured := _measured_before(item, site)) is not None:
+            return _with_evidence(item, measured)
         request = site.request.replace(
             workload=item.spec.workload,
             plugin=item.spec.plugin,
@@ -40,8 +42,7 @@ class Speed(Kind):
             measured = measure_speed(site.workspace, request, item.nodes, budget_s=_budget_s(item), say=site.say)
         except UsageError as error:
             return Outcome.not_checked(item, str(error))
-        outcome: Outcome = judged(item, measured.report).replace(evidence=msgspec.to_builtins(measured))
-        return outcome
+        return _with_evidence(item, measured)
 
     def derive(self, item: Item, outcome: Outcome, results: Sequence[Result], site: Site) -> Outcome | None:
         """Judge the measurements of the ranks again."""
@@ -49,6 +50,22 @@ class Speed(Kind):
             return None
         derived: Outcome = judged(item, convert_toml(outcome.evidence, Measured, "evidence").report)
         return derived.replace(evidence=outcome.evidence)
+
+
+def _with_evidence(item: Item, measured: Measured) -> Outcome:
+    outcome: Outcome = judged(item, measured.report).replace(evidence=msgspec.to_builtins(measured))
+    return outcome
+
+
+def _measured_before(item: Item, site: Site) -> Measured | None:
+    """What an item of the same acceptance measured on the same nodes, in the same environment, for as long."""
+    for other in site.items:
+        outcome = site.outcomes.get(other.key)
+        same = (other.nodes, other.spec, other.settings) == (item.nodes, item.spec, item.settings)
+        if outcome and outcome.evidence and same and other.key != item.key and other.kind in ("speed", "pairs"):
+            measured: Measured = convert_toml(outcome.evidence, Measured, "evidence")
+            return measured
+    return None
 
 
 def judged(item: Item, report: SpeedReport) -> Outcome:
