@@ -37,9 +37,7 @@ class Answers(Value, frozen=True):
     def reason(self, node: str = "") -> str:
         """Why there is no (further) answer: by the last error, of this node if one names it."""
         lines = [line.strip() for line in self.errors.splitlines() if line.strip()]
-        of_node = (
-            [line for line in lines if re.search(rf"(?<![\w.-]){re.escape(node)}(?![\w.-])", line)] if node else []
-        )
+        of_node = [line for line in lines if node in re.split(r"[^\w.-]", line)] if node else []
         last = (of_node or lines or ["nothing was printed"])[-1]
         if self.given_up is None:
             return last
