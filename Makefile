@@ -6,15 +6,17 @@ PYTEST  := LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest
 # Many tests wait most of the time: one process more than there are cores.
 CORES   := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
+# mypy takes a processor for a quarter of a minute: `make lint` and `make test` run it, `make unit` does not.
+TYPES   := tests/test_house.py::test_types
 
 .PHONY: test unit lint mutants fuzz predict-calibration predict-errors explain-faults upstream-rows docs docs-release pictures images release clean
 
 test: unit
-	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration tests/thorough
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) $(TYPES) tests/integration tests/thorough
 
 unit: $(VENV)/.ready
 	@rm -f $(TEST)/groups.json
-	$(PYTEST) -n $(WORKERS) --dist worksteal --ignore tests/integration --ignore tests/thorough $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal --ignore tests/integration --ignore tests/thorough --deselect $(TYPES) $(PYTEST_ARGS)
 
 lint: $(VENV)/.ready
 	$(PYTEST) tests/test_house.py $(PYTEST_ARGS)

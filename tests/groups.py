@@ -2,9 +2,9 @@
 
 The groups of `make unit`, which runs before, come first in it.
 
-A group is what its tests need: nothing (in short, or in many simulated series and damaged files), environments built
-by pip and uv, a framework, Slurm, containers, nsys or a browser. "in all" adds the times of its tests; "from start to
-end" is what one would wait for it, with other groups side by side.
+A group is what its tests need: nothing (in short, or in many simulated series and damaged files), mypy, environments
+built by pip and uv, a framework, Slurm, containers, nsys or a browser. "in all" adds the times of its tests; "from
+start to end" is what one would wait for it, with other groups side by side.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ Times = dict[str, dict[str, float]]
 
 def group_of(nodeid: str) -> str:
     """The group of a test by its path."""
+    if nodeid.endswith("::test_types"):
+        return "types"  # it runs with other groups than the other checks of the code
     path = Path(nodeid.partition("::")[0])
     if "thorough" in path.parts:
         return "simulations"
