@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.catalog.derived import Fit, fits, smallest
+from llmbx.catalog.derived import fits, smallest
 from llmbx.catalog.hardware import GpuType
 from llmbx.errors import UsageError
 from llmbx.model import Reference
@@ -332,8 +332,8 @@ def test_a_peak_is_that_of_the_gpu_type_and_dtype_or_unknown() -> None:
         ("h100", 0, None, None, None, []),
         ("l40s", 8, None, None, None, []),
         ("l40s", 8, None, None, 49.0, []),
-        ("l40s", 8, None, None, 48.0, [("8b", 8), ("70b-part", 8)]),
-        ("l40s", 4, None, None, 48.0, [("70b-part", 4)]),
+        ("l40s", 8, None, None, 48.0, [("8b", 8), ("moe", 8), ("70b", 8), ("70b-part", 8)]),
+        ("l40s", 4, None, None, 48.0, [("moe", 4), ("70b", 4), ("8b", 4), ("70b-part", 4)]),
     ],
 )
 def test_whole_models_are_listed_before_parts_and_large_ones_before_small_ones(
@@ -345,8 +345,11 @@ def test_whole_models_are_listed_before_parts_and_large_ones_before_small_ones(
     fitting: list[tuple[str, int]],
 ) -> None:
     types = GpuType.builtin()
-    sizes = fits(CURVE, types[gpu_type], count, types, lambda *row: needed, dtype, recipe)
-    assert [*sizes] == [Fit(size=size, gpus=scale, proxy=size == "70b-part") for size, scale in fitting]
+    sizes = [*fits(CURVE, types[gpu_type], count, types, lambda *row: needed, dtype, recipe)]
+    assert [(fit.size, fit.gpus) for fit in sizes] == fitting
+    assert [fit.proxy for fit in sizes] == [size == "70b-part" for size, _ in fitting]
+    rows = {(size, 8) for size in ("8b", "70b-part")} | {("70b-part", 4)}
+    assert [fit.scaled for fit in sizes] == [gpu_type == "l40s" and fit not in rows for fit in fitting]
 
 
 def test_the_smallest_size_needs_the_fewest_gpus() -> None:
