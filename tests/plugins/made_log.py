@@ -23,7 +23,8 @@ class Made:
     `arrivals` are the seconds at which the steps' lines are read, by number; `seen` the GPUs that the first rank saw;
     `configured` the facts that the final configuration states wrongly; `nodes` the answer of nvidia-smi on each node,
     one line per GPU, and `hosts` further facts of it; `lasted` how many seconds the run took; `flops` what the plugin
-    computes for a sample; `commas` the value that is printed with a decimal comma.
+    computes for a sample; `commas` the value that is printed with a decimal comma;
+    `rewrite` changes the lines of the log.
     """
 
     spec: RunSpec
@@ -43,6 +44,7 @@ class Made:
     hosts: list[dict[str, str]] = dataclasses.field(default_factory=list)
     flops: float | None = None
     commas: str | None = None
+    rewrite: Callable[[list[str]], list[str]] | None = None
 
     def every(self, **values: Any) -> None:
         """Set values of every step; a function gets the position of the step, from 0."""
@@ -165,7 +167,7 @@ def text(log: Made) -> str:
     for step in log.steps:
         step["read"] = log.arrivals.get(step["printed_as"])
     lines = {"megatron-bridge": _bridge, "nemo2": _nemo2}.get(log.spec.driver, _maxtext)(log)
-    return "\n".join(lines) + "\n"
+    return "\n".join(log.rewrite(lines) if log.rewrite else lines) + "\n"
 
 
 _KEYS = {
@@ -184,6 +186,8 @@ def _body(log: Made, line: Callable[[Numbers], str]) -> list[str]:
 
 def _with_comma(line: str, field: str | None) -> str:
     """The line as a program prints it in a locale with a decimal comma."""
+    if field == "thousands":
+        return re.sub(rf"({_KEYS['time']})(\d+)(\d\d\d)\.", r"\1\2,\3.", line)
     return re.sub(rf"({_KEYS[field]}\d+)\.", r"\1,", line) if field else line
 
 
