@@ -232,6 +232,7 @@ def see_nemo2(passes: Passes) -> None:
     """Let NeMo 2 repeat the passes of the trainer's last step."""
     from nemo.lightning.megatron_parallel import MegatronStep
 
+    see_local_losses(passes)
     run = MegatronStep.__call__
 
     def repeated(self: Any) -> Any:
@@ -251,10 +252,23 @@ def see_nemo2(passes: Passes) -> None:
                 for each in batches:
                     each.rewind()
             losses = run(self)
-            add_losses(passes, losses)
         return losses
 
     MegatronStep.__call__ = repeated
+
+
+def see_local_losses(passes: Passes) -> None:
+    """Add the loss of each micro-batch before NeMo 2 averages it over the data-parallel ranks."""
+    from nemo.collections.nlp.modules.common.megatron import utils
+
+    average = utils.average_losses_across_data_parallel_group
+
+    def summed(losses: Any) -> Any:
+        for loss in losses:
+            passes.add(verify.LOSS, loss)
+        return average(losses)
+
+    utils.average_losses_across_data_parallel_group = summed
 
 
 def set_to_zero(modules: Any, optimizers: Any) -> None:
