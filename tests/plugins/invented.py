@@ -314,3 +314,19 @@ INVENTED: dict[str, Silent] = {
         ("maxtext",),
     ),
 }  # fmt: skip
+
+FIRST_RIGHT = 64
+"""Number of cases that were right at the first try."""
+
+STILL: dict[str, tuple[str, ...]] = {
+    "a worker of the data loader that is started again": ("bridge", "nemo2", "maxtext", "megatron"),
+    "ten times that are printed again and again": ("bridge", "nemo2", "maxtext", "megatron"),
+    "times with a separator of thousands": ("megatron",),
+    "samples that begin in the middle of the data": ("megatron",),
+    "25 missing first steps": ("megatron",),
+    "parts of lines inside of lines": ("bridge", "nemo2", "maxtext", "megatron"),
+    "a line of the scheduler that ends the step": ("bridge", "nemo2", "maxtext", "megatron"),
+    "a loss 15 % too high": ("bridge", "nemo2", "maxtext"),
+    "a loss scale that is not a number": ("bridge", "megatron"),
+}
+"""The faults that still pass in silence, each with the formats in which they do."""

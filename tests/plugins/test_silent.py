@@ -13,8 +13,12 @@ from llmbx.plugins.manager import Plugins, load
 from llmbx.run.pipeline import exit_code
 
 from .fault_cases import QUIET, UNIT_SILENT
+from .invented import INVENTED, STILL
 from .made_run import clean, result, row
 from .silent import SILENT, Silent, verdicts
+
+STRENGTH = {"warning": 0, "not stable": 0, "not comparable": 1, "failed": 2, "invalid": 2}
+NOT_SILENT = [(name, f.formats[0]) for name, f in INVENTED.items() if f.formats[0] not in STILL.get(name, ())]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +48,25 @@ def is_not_silent(name: str, format_: str, plugins: Plugins, folder: Path) -> No
         assert not found.comparable and found.not_comparable_because
     assert fault.verdict != "warning" or found.warnings
     return None
+
+
+@pytest.mark.parametrize(("name", "format_"), NOT_SILENT)
+def test_an_invented_fault_has_its_verdict_or_a_stronger_one(
+    name: str, format_: str, plugins: Plugins, tmp_path: Path
+) -> None:
+    fault = INVENTED[name]
+    log = clean("bridge" if format_ == "megatron" else format_, plugins)
+    fault.change(log)
+    if format_ == "megatron":
+        read = row(log, plugins, tmp_path)
+        checks, stability = read.checks, read.figures.stability.verdict
+    else:
+        of_run = result(log, plugins, tmp_path)
+        checks, stability = of_run.checks, of_run.stability.verdict
+    outcomes = [(outcome.check, outcome.outcome) for outcome in checks]
+    if format_ != "megatron" and of_run.status == "failed":
+        outcomes.append(("status", "failed"))
+    assert max((STRENGTH[verdict] for verdict in verdicts(outcomes, stability)), default=-1) >= STRENGTH[fault.verdict]
 
 
 def strangers(fault: Silent, plugins: Plugins, folder: Path) -> None:

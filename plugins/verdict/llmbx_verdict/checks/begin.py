@@ -35,6 +35,22 @@ def first_lines(evidence: Evidence) -> Answer:
     return f"the log begins with step {first}: the lines of {count} step{'s' * (count > 1)} before it are missing"
 
 
+def other_start(evidence: Evidence) -> Answer:
+    """The training does not begin with untrained weights and the first sample."""
+    spec, first = evidence.spec, evidence.first
+    if spec is None or spec.checkpoint.load is not None:
+        return NotPossible(reason="it is not known whether the training was to begin with untrained weights")
+    if evidence.resumed:
+        return "a checkpoint was loaded, which was not asked for"
+    counted = next((step for step in evidence.steps if step.consumed_samples is not None), None)
+    if counted is None or first is None:
+        return NotPossible(reason="the log does not print the consumed samples")
+    expected = spec.global_batch_size * (counted.number - first + 1)
+    if abs((counted.consumed_samples or 0) - expected) <= spec.global_batch_size:
+        return None
+    return f"step {counted.number} has consumed {counted.consumed_samples} samples, not {expected}"
+
+
 def another_run(evidence: Evidence) -> Answer:
     """The times of the lines are not those of the run."""
     printed = {step.number: step.printed_at for step in evidence.steps if step.printed_at is not None}
@@ -78,6 +94,11 @@ CHECKS = (
         "first-lines", "The number of the first step in the log, and that of the framework's first step.",
         "The log begins later: it was rotated, or its first lines were lost, with what they state.",
         "Look for the first part of the log.", "warning", first_lines,
+    ),
+    Check(
+        "other-start", "The consumed samples of the first step, and whether a checkpoint was loaded.",
+        "A checkpoint was loaded that was not asked for, or the samples do not begin with the first one.",
+        "Look for checkpoints of earlier trainings in the folders of the run.", "warning", other_start,
     ),
     Check(
         "other-run", "The times on the steps' lines, and when the run began and its lines were read, in any time zone.",

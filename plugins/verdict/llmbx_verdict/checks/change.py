@@ -18,6 +18,9 @@ SHORTEST = 6
 SMALL_LOSS = 0.5
 """A loss below it may stay the same: its data is known by heart."""
 
+CLIPPED = 1.0
+"""The usual bound of the gradient norm: some programs print the norm after it."""
+
 FEW = 12
 """Fewer steps show no change point of the loss."""
 
@@ -81,7 +84,7 @@ def gradient_frozen(evidence: Evidence) -> Answer:
     if not norms:
         return NotPossible(reason="no step has a gradient norm above 0")
     values = {norm for _, norm in norms}
-    if len(norms) >= FEW and len(values) == 1 and _digits(norms[0][1]) >= 3:
+    if len(norms) >= FEW and len(values) == 1 and (_digits(norms[0][1]) >= 3 or norms[0][1] == CLIPPED):
         text = f"the gradient norm is {norms[0][1]:g} in all of {len(norms)} steps"
         return (Finding(rule="gradient-frozen", problem=text, fix="check what the framework prints", warning=True),)
     found = _frozen(norms)
@@ -92,13 +95,22 @@ def gradient_frozen(evidence: Evidence) -> Answer:
 
 
 def repeated(evidence: Evidence) -> Answer:
-    """Every loss is there twice."""
+    """Every loss is there twice, or the same losses come again and again."""
     losses = [step.loss for step in evidence.steps if step.loss is not None]
     for start in (0, 1):
         pairs = [*zip(losses[start::2], losses[start + 1 :: 2], strict=False)]
         different = sum(a != b for (_, a), (b, _) in pairwise(pairs))
         if len(pairs) >= FEW and all(a == b for a, b in pairs) and different >= 0.8 * len(pairs):
             return "every loss is there twice in a row: a batch is trained twice, or every second step is not one"
+    period = period_of(losses) if min(losses, default=0.0) >= SMALL_LOSS else None
+    return f"the losses of {period} steps come again and again: they are not computed" if period else None
+
+
+def period_of(values: Sequence[float]) -> int | None:
+    """The number of values after which a series that changes repeats itself exactly, three times or more."""
+    for period in range(2, len(values) // 3 + 1):
+        if len(values) >= FEW and all(a == b for a, b in zip(values, values[period:], strict=False)):
+            return period if len(set(values)) > 1 else None
     return None
 
 
@@ -307,7 +319,8 @@ CHECKS = (
         "updated, or the loss is not computed any more.", "Look at the log where it begins.", "invalid", frozen,
     ),
     Check(
-        "loss-twice", "Losses in pairs.", "Every loss is there twice in a row: a batch is trained twice.",
+        "loss-twice", "Losses in pairs, and losses that come again after some steps.",
+        "Every loss is there twice in a row, or the same losses come again and again: no weight changes between them.",
         "Check the data loader and the accumulation of gradients.", "warning", repeated,
     ),
     Check(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from llmbx.api import Answer, Check, Event, Evidence, Finding, NotPossible
 
-CRASHES = ("out_of_memory", "gpu_error", "nccl_error", "segfault", "exception", "killed", "rank_exit")
+CRASHES = ("out_of_memory", "gpu_error", "nccl_error", "segfault", "exception", "killed", "rank_exit", "node_fail")
 """Kinds of event after the last step that are a crashed teardown, the most telling first."""
 
-BROKEN = ("out_of_memory", "gpu_error", "nccl_error", "network_error", "segfault", "killed")
+BROKEN = ("out_of_memory", "gpu_error", "nccl_error", "network_error", "segfault", "killed", "disk_full", "file_error")
 """Kinds of event before the last step that a training survives only by chance."""
 
 BEFORE = "the training did not reach its end; its cause is already known"

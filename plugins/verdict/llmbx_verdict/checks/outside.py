@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from llmbx.api import Answer, Check, Event, Evidence, Finding, NotPossible, Step, Value, is_number, median_of
 
+from .change import period_of
 from .timing import stamps_of, too_long, too_short
 
 EDGE = 3
@@ -174,11 +175,14 @@ def equal(evidence: Evidence) -> Answer:
     """The times of the steps are the same to the last digit."""
     window = evidence.figures.window if evidence.figures is not None else None
     times = [step.time_s for step in evidence.steps if step.time_s and (window is None or window.holds(step.number))]
-    if len(times) < EQUAL or len(set(times)) > 1:
+    period = period_of(times)
+    if len(times) < EQUAL or (len(set(times)) > 1 and not period):
         return None
     digits = max(_decimals(step.time_s) for step in evidence.steps if step.time_s)
     if 10.0**-digits > EXACT * times[0]:
         return NotPossible(reason="the times of the steps are printed with too few digits")
+    if period:
+        return f"the times of {period} steps come again and again, in all of {len(times)} steps"
     return f"the times of {len(times)} steps are all {times[0]:.{digits}f} s: no machine is that steady"
 
 
@@ -254,7 +258,7 @@ CHECKS = (
     ),
     Check(
         "equal-times", f"The times of the window's steps, from {EQUAL} on, if the last digit is at most 0.03 % of one.",
-        "All of them are the same to the last digit: they are not measured, or one is printed again and again.",
+        "All of them are the same to the last digit, or a few come again and again: they are not measured.",
         "Look at what the program prints as the time of a step.", "warning", equal,
     ),
 )  # fmt: skip
