@@ -19,6 +19,7 @@ from llmbx_verdict.checks import GROUPS
 
 from .fault_cases import UNIT_FAULTS
 from .faults import ALL, EVALUATION, FAULTS
+from .invented import INVENTED
 from .made_log import Made
 from .made_run import clean, result
 from .silent import SILENT
@@ -71,7 +72,9 @@ def test_every_check_is_tried_in_each_format_that_can_show_it(format_: str, plug
     log.every(grad=2.5, lr=1e-6)
     log.inside[25] = [EVALUATION[format_].format("5.000")] if format_ in EVALUATION else []
     impossible = {found.check for found in judge(log).checks if found.outcome == "not possible"}
-    tried = {fault.check for fault in (*FAULTS.values(), *SILENT.values()) if format_ in fault.formats}
+    tried = {
+        fault.check for fault in (*FAULTS.values(), *SILENT.values(), *INVENTED.values()) if format_ in fault.formats
+    }
     unseen = NOT_SHOWN.get(format_, set())
     assert EVERY - impossible - unseen - tried == set(), "no fault in this format shows what these checks do"
     assert tried & unseen == set()

@@ -38,7 +38,7 @@ def first_lines(evidence: Evidence) -> Answer:
 def other_start(evidence: Evidence) -> Answer:
     """The training does not begin with untrained weights and the first sample."""
     spec, first = evidence.spec, evidence.first
-    if spec is None or spec.checkpoint.load is not None:
+    if spec is None or spec.checkpoint.load is not None or spec.checkpoint.save:  # an attempt may load its own
         return NotPossible(reason="it is not known whether the training was to begin with untrained weights")
     if evidence.resumed:
         return "a checkpoint was loaded, which was not asked for"
