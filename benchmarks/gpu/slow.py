@@ -1,6 +1,6 @@
 """Slow one training down on one GPU, fault by fault, and let `llmbx explain` say why.
 
-    python3 benchmarks/gpu/slow.py --out OUT [--gpu-type h200] [--until 300] [--rehearse]
+    python3 benchmarks/gpu/slow.py --out OUT [--gpu-type h200] [--only NAME,NAME] [--until 300] [--rehearse]
 
 Each fault is a real one: another program on the same GPU, other programs on the training's core, a rank that is stopped
 again and again, activations that are computed twice. Nothing sets anything of the GPU. The share of a step that a
@@ -186,6 +186,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--gpu-type", default="h200")
     parser.add_argument("--layers", type=int, default=2, help="layers of Llama 3.1 8B [default: 2]")
+    parser.add_argument("--only", default="", metavar="NAME,NAME", help="some of the runs; the first has no fault")
     parser.add_argument("--until", type=float, default=300.0, metavar="S")
     parser.add_argument("--rehearse", action="store_true", help="a mini on a CPU")
     options = parser.parse_args()
@@ -194,7 +195,10 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     records: list[dict[str, Any]] = []
     healthy: dict[str, Any] | None = None
+    only = options.only.split(",") if options.only else [trial.name for trial in TRIALS]
     for trial in TRIALS:
+        if trial.name not in only and trial.name != "healthy":
+            continue
         left = end - time.monotonic()
         if left < LEAST_S:
             break
@@ -214,7 +218,10 @@ def main() -> int:
 
 def line(record: dict[str, Any]) -> str:
     """A run in one line."""
-    named = ", ".join(f"{c['id']} ({c['certainty']}, {c['share']:.0%})" for c in record.get("causes", [])[:3])
+    named = ", ".join(
+        f"{c['id']} ({c['certainty']}, {'?' if c['share'] is None else format(c['share'], '.0%')})"
+        for c in record.get("causes", [])[:3]
+    )
     step, true = record.get("mean_step_s"), record.get("true_share")
     share = "" if true is None else f", true share {true:.1%}"
     time_s = "no step" if step is None else f"{step:.4f} s"

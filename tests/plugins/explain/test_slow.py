@@ -420,9 +420,15 @@ def test_another_program_on_all_gpus_against_a_run_without_it() -> None:
 
 
 def test_another_program_on_a_gpu_without_anything_to_compare_with() -> None:
-    slow = explain(gpus(on_gpus(even_work(ranks=1)), columns={"gpu0.foreign_processes": 1.0}))
-    named = next(cause for cause in slow.causes if cause.id == "foreign-gpu-process")
-    assert (named.share, named.certainty) == (None, "consistent with")
+    columns = {"gpu0.foreign_processes": 1.0, "gpu0.busy": 99.0}
+    facts = {"sm_max_mhz": 1980, "power_limit_mw": 500_000, "power_default_mw": 700_000}
+    clocks = on_gpus(even_work(ranks=1))
+    columns |= {"gpu0.throttled.power": 1e9 * clocks.period}
+    slow = explain(gpus(clocks, {0: 1500.0}, columns=columns, facts=facts))
+    limited = next(cause for cause in slow.causes if cause.id == "throttle-power")
+    assert any("power limit 500 W, its default is 700 W" in line for line in limited.evidence)
+    named = first(slow)
+    assert (named.id, named.share, named.certainty) == ("foreign-gpu-process", None, "consistent with")
 
 
 def test_a_gpu_at_its_power_limit_in_both_runs_has_no_locked_clock() -> None:

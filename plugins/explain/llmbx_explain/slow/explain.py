@@ -165,7 +165,7 @@ def _shared_out(case: Case, findings: Sequence[Finding], costs: Sequence[float],
         if not finding.is_measured or (lost > 0 and cost >= least_s)
     ]
     order = ("sure", "likely", "consistent with")
-    causes.sort(key=lambda cause: (order.index(cause.certainty) == 2, -(cause.share or 0.0)))
+    causes.sort(key=lambda cause: (order.index(cause.certainty) == 2, cause.share is not None, -(cause.share or 0.0)))
     return tuple(causes)
 
 

@@ -114,8 +114,20 @@ def _finding(
         percent = 100 * _slowed(case, cause)[shown]
         text = f"telemetry: {gpu}: lowered by its {REASONS[cause][2]} for {percent:.0f} % of the time"
         lines.append(Line("counter", text))
+    if cause == "throttle-power":
+        lines += _power_limit(case, shown)
     lines += _times(case, shown, row)
     return Finding(id=cause, part=Part(own=times), lines=lines, row=row)
+
+
+def _power_limit(case: Case, shown: int) -> list[Line]:
+    """The limit beside the GPU's default: a GPU that is fully used reaches the default, too."""
+    gpu = case.counters.gpus[shown] or ""
+    limit, usual = (case.counters.fact(shown, gpu, name) for name in ("power_limit_mw", "power_default_mw"))
+    if not isinstance(limit, int) or not isinstance(usual, int):
+        return []
+    of_default = "its default" if limit == usual else f"its default is {usual / 1000:.0f} W"
+    return [Line("counter", f"telemetry: {gpu}: power limit {limit / 1000:.0f} W, {of_default}")]
 
 
 def _times(case: Case, shown: int, row: int | None) -> list[Line]:
