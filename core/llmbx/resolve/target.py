@@ -254,13 +254,21 @@ def _size_of_scale(
     gpus: Mapping[str, GpuType],
     memory: Memory,
 ) -> str | None:
-    """The largest size with a row for the requested number of GPUs, if the default size has none; else None."""
+    """The largest size with a row for the requested number of GPUs, if the default size has none; else None.
+
+    The mini if no size fits, and the default size has no row of this GPU type.
+    """
     scale = layers.find("gpus")
     if scale is None:
         return None
     fitting = fits(workload, gpu, scale, gpus, memory, layers.find("dtype"), layers.request.recipe)
     sizes = [fit.size for fit in fitting if fit.gpus == scale]
-    if not sizes or _usual_size(workload) in sizes:
+    usual = _usual_size(workload)
+    if not sizes and usual and gpu.name not in workloads.known_gpu_types(workload, usual):
+        if workloads.MINI in workload.sizes:
+            reason = _too_few(layers, workload, gpu, scale, gpus, memory)
+            return str(layers.note("size", workloads.MINI, reason))
+    if not sizes or usual in sizes:
         return None
     return str(layers.note("size", sizes[0], f"the largest size with a recipe for {_machine(scale, gpu.name)}"))
 
