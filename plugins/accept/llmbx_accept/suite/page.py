@@ -10,7 +10,7 @@ from .item import Item, Judged, Outcome
 from .verdict import Summary
 
 MINI = (
-    "Without GPUs the workloads are minis, small models with the same layer types. They show that the software works, "
+    "The workloads are minis, small models with the same layer types. They show that the software works, "
     "not how fast the machine is."
 )
 
