@@ -13,6 +13,9 @@ from ..compare.published import compare_with_published
 from ..compare.sides import baseline, published
 from .cells import Cell, RunData, cells
 
+MOST_DETAILED = 12
+"""Runs up to which a report has the sections that plugins write about each run: four charts or so for each."""
+
 
 class ReportOptions(Value, frozen=True):
     """Options of a report: the window policy (None: that of each run), the baseline tag, the tolerance (a fraction)."""
@@ -28,13 +31,17 @@ def gather(
     """The cells of these runs with their comparisons, and notes on the runs that were left out.
 
     Runs that have the tag of the baseline are not reported, unless all have it. Raises `UsageError` if none of the runs
-    has ended.
+    has ended. Of many runs, what plugins write about each is left out, with a note.
     """
     runs, notes = [], []
     others = [run for run in found if options.baseline is None or options.baseline not in plugins.history.tags(run)]
-    for run in others or found:
+    chosen = others or found
+    detailed = len(chosen) <= MOST_DETAILED
+    if not detailed:
+        notes.append(f"{len(chosen)} runs: for the profiles and the telemetry of one, use llmbx report RUN --single")
+    for run in chosen:
         try:
-            data = read(run, plugins, options.window)
+            data = read(run, plugins, options.window, detailed)
         except LlmbxError as error:
             if len(found) == 1:
                 raise
@@ -49,13 +56,13 @@ def gather(
     return [with_comparisons(cell, install, plugins, config, options) for cell in cells(runs)], notes
 
 
-def read(run: Run, plugins: Plugins, window: str | None = None) -> RunData | None:
-    """Read one run; None if it has not ended."""
+def read(run: Run, plugins: Plugins, window: str | None = None, detailed: bool = True) -> RunData | None:
+    """Read one run, with what plugins write about it if it is to be `detailed`; None if it has not ended."""
     result = refresh_result(run, plugins, window)
     if result is None:
         return None
     steps = run.read_steps()
-    sections = plugins.report_sections(run.record.spec, run.path)
+    sections = plugins.report_sections(run.record.spec, run.path) if detailed else ()
     return RunData(run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=run.read_nodes())
 
 

@@ -22,7 +22,7 @@ from llmbx.plugins.manager import load
 from llmbx.record.folder import STEPS, read_result
 from llmbx_analysis.report.build import Report, build
 from llmbx_analysis.report.cells import cells
-from llmbx_analysis.report.gather import ReportOptions, gather
+from llmbx_analysis.report.gather import MOST_DETAILED, ReportOptions, gather
 from llmbx_analysis.report.selection import select_runs
 from llmbx_analysis.report.verdicts import verdict
 
@@ -379,3 +379,20 @@ def test_a_folder_that_cannot_be_listed_has_no_run(
     assert [found.record.run_id for found in select_runs(install, [install.root], False, load()).runs] == [
         run.record.run_id
     ]
+
+
+def test_of_many_runs_the_sections_about_each_are_left_out_with_a_note(
+    run_factory: RunFactory, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        type(reporter.plugins), "report_sections", lambda *_: [Section(name="profile", title="Profile")]
+    )
+    runs = [run_factory.put(noise(seed, 1.0)) for seed in range(MOST_DETAILED + 1)]
+
+    def of(chosen: list[Any]) -> tuple[bool, list[str]]:
+        found, notes = gather(chosen, reporter.install, reporter.plugins, Config(), ReportOptions())
+        return any(run.sections for cell in found for run in cell.runs), notes
+
+    assert of(runs[:-1]) == (True, [])
+    several, (note,) = of(runs)
+    assert not several and "llmbx report RUN --single" in note
