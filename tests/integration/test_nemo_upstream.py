@@ -186,7 +186,7 @@ def test_another_configuration_than_upstreams_is_exit_code_1(llmbx: Llmbx, share
 def test_a_mini_is_built_without_upstreams_values(
     workload: str, field: str, value: object, llmbx: Llmbx, shared_install: Path
 ) -> None:
-    done = llmbx("catalog", "diff", workload, "--format", "json", install=shared_install)
+    done = llmbx("catalog", "diff", workload, "--size", "mini", "--format", "json", install=shared_install)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["configuration"], found["upstream"], found["differences"]) == ("mini/fp32/cpu/1", None, [])

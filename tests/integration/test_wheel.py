@@ -36,7 +36,7 @@ TASKS: dict[str, tuple[tuple[str, str], ...]] = {
     "init": (("init here --output -", "[clusters.here]"),),
     "list": (("list", "grok1"), ("list --here", "lm")),
     "show": (("show grok1 --gpu-type gb200 --gpus 256 --dtype bf16", "nvcr.io"),),
-    "catalog": (("catalog diff other --plugin ./other --format json", '"final"'),),
+    "catalog": (("catalog diff other --plugin ./other --size mini --format json", '"final"'),),
     "catalog.import": (("catalog import nowhere", "nowhere"),),
     "jobs": (("jobs", "completed"),),
     "nodes": (("nodes", ""),),

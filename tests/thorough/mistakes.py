@@ -163,7 +163,7 @@ MISTAKES = {
     "run grok1 --window 5": "window '5': expected A-B such as 35-44 (inclusive, in the log's step numbers), last or",
     "show grok1 --set model=big": "--set model: unknown key for grok1",
     "jobs --since 3weeks": "--since '3weeks': expected a date (2026-11-20), a date and time (2026-11-20 14:30) or an",
-    "jobs --columns": "Option '--columns' requires an argument",
+    "jobs --columns": "--columns needs a value",
     "parse a b --save --window last": "a: no such file or folder, and no run 'a';",
     "report a b": "no run 'a';",
     "sweep grok1 --gpus 0": "gpus: '0' is not a valid scale: expected a number, FIRST-LAST (doubling) or 'any'",

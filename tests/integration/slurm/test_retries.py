@@ -93,7 +93,7 @@ def test_nccl_that_cannot_be_initialised_is_tried_again(
 def test_the_applications_failures_and_whole_data_are_not_repeated(
     llmbx: Llmbx, env: dict[str, str], only_run: Callable[..., Path], read_result: Result, fault: str, status: str
 ) -> None:
-    pace = "0.1" if fault == "oom" else "0.005"  # the others shall not come to their end before they are stopped
+    pace = "0.1" if fault == "oom" else "0.05"  # the others shall not come to their end before they are stopped
     done = llmbx(*LINE, "--retries", "3", "--set", f"fault={fault}", "--set", f"pace={pace}", env=env)
     result = read_result(only_run())
     assert (done.returncode, result["status"], result["attempt"]) == (1, status, 0), done.stderr

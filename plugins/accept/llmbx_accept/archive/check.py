@@ -204,8 +204,10 @@ class _Check:
         for number, item in enumerate(self.acceptance.items, 1):
             archived, name = outcomes.get(item.key), name_of(number)
             if archived is None or archived.key != item.key:
-                if name in self.files:
-                    yield name, "is not the outcome of its item"
+                yield (
+                    name,
+                    "is not the outcome of its item" if name in self.files else "is missing: what came of its item",
+                )
                 continue
             if archived.encoded() != self.files[name]:
                 yield name, "is not written as llmbx writes it"
