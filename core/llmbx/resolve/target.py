@@ -264,10 +264,9 @@ def _size_of_scale(
     fitting = fits(workload, gpu, scale, gpus, memory, layers.find("dtype"), layers.request.recipe)
     sizes = [fit.size for fit in fitting if fit.gpus == scale]
     usual = _usual_size(workload)
-    if not sizes and usual and gpu.name not in workloads.known_gpu_types(workload, usual):
-        if workloads.MINI in workload.sizes:
-            reason = _too_few(layers, workload, gpu, scale, gpus, memory)
-            return str(layers.note("size", workloads.MINI, reason))
+    has_rows = usual is None or gpu.name in workloads.known_gpu_types(workload, usual)
+    if not sizes and not has_rows and workloads.MINI in workload.sizes:
+        return str(layers.note("size", workloads.MINI, _too_few(layers, workload, gpu, scale, gpus, memory)))
     if not sizes or usual in sizes:
         return None
     return str(layers.note("size", sizes[0], f"the largest size with a recipe for {_machine(scale, gpu.name)}"))
