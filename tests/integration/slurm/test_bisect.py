@@ -55,8 +55,7 @@ def test_a_slow_node_of_sixteen_is_found(llmbx: Llmbx, env: dict[str, str]) -> N
     assert len(outcome["healthy"]) == NODES - 1
     nodes = json.loads(llmbx("nodes", "--format", "json", env=env).stdout)
     assert len(nodes) == NODES
-    slower = {node["node"]: node["slower"] or 0.0 for node in nodes}
-    assert slower["n6"] > max(slower.values()) - 0.01, "a node that nearly always ran beside it seems as slow"
+    assert max(nodes, key=lambda node: node["slower"] or 0.0)["node"] == "n6"
 
 
 def test_a_node_with_another_driver_is_named_by_doctor(llmbx: Llmbx, env: dict[str, str], tmp_path: Path) -> None:

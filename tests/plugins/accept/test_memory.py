@@ -116,3 +116,16 @@ def test_the_node_for_which_the_others_waited_is_counted_and_not_suspected() -> 
     first, second = standings(runs)
     assert (first.slowest, first.compared, second.slowest) == (9, 10, 0)
     assert not first.suspect
+
+
+def test_a_node_with_one_fast_run_is_not_taken_for_the_slow_one_beside_it() -> None:
+    """After a bisect: n5 ran beside the slow n6 until its last run, and looks a little slower by its median."""
+    slow = [(("n5", "n6"), 1.060), (("n5", "n6"), 1.061), (("n6", "n7"), 1.048), (("n6", "n7"), 1.049)]
+    healthy = [((f"n{number}", f"n{number + 1}"), 1.0 + 0.001 * (number % 3)) for number in range(8, 20)]
+    seen = [
+        Attendance(run=str(number), created=float(number), work="w", hosts=hosts, step_s=step_s)
+        for number, (hosts, step_s) in enumerate([*slow, (("n5", "n20"), 1.001), *healthy])
+    ]
+    of_nodes = speeds(seen)
+    assert [host for host, speed in of_nodes.items() if speed.suspect] == ["n6"]
+    assert max(of_nodes, key=lambda host: of_nodes[host].slower) == "n6"
