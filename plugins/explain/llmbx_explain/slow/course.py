@@ -88,11 +88,11 @@ def _fading(times: Floats) -> Floats | None:
 
 def _finding(case: Case, cause: str, times: Floats, text: str) -> Finding:
     """The log's own times are the second kind of evidence, unless other work on the cores changes alike."""
-    own = np.tile(times, (len(case.clocks.ranks), 1))
+    of_each_rank = np.tile(times, (len(case.clocks.ranks), 1))
     lines = [Line("clock", f"step_clocks: {text}")]
     if _disturbed(case, times):
         text = "step_clocks: so does the share of the time in which the ranks were ready, but did not run"
-        return Finding(id=cause, part=Part(own=own), lines=[*lines, Line("clock", text)])
+        return Finding(id=cause, part=Part(own=of_each_rank), lines=[*lines, Line("clock", text)])
     logged = {step.number: step.time_s for step in case.run.steps if step.time_s is not None}
     begin = case.run.steps[0].number if case.run.steps else 0
     shared = [place for place, step in enumerate(case.clocks.step) if int(step) + begin in logged]
@@ -100,7 +100,7 @@ def _finding(case: Case, cause: str, times: Floats, text: str) -> Finding:
         printed = smoothed(np.array([logged[int(case.clocks.step[place]) + begin] for place in shared]))
         if moves_with(printed, times[shared]) > TREND:
             lines.append(Line("program", "steps.jsonl: the times that the program printed say the same"))
-    return Finding(id=cause, part=Part(own=own), lines=lines)
+    return Finding(id=cause, part=Part(own=of_each_rank), lines=lines)
 
 
 def _disturbed(case: Case, times: Floats) -> bool:
